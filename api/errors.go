@@ -1,0 +1,42 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+)
+
+// FieldError is bad input: one field of a Program, its value and what is
+// allowed.
+type FieldError struct {
+	Field string
+	Value any
+	// Reason says what is wrong, and the bounds where there are any.
+	Reason string
+}
+
+func (e *FieldError) Error() string {
+	if e.Value == nil {
+		return fmt.Sprintf("%s: %s", e.Field, e.Reason)
+	}
+	return fmt.Sprintf("%s: %v: %s", e.Field, e.Value, e.Reason)
+}
+
+// Errors that mean Glovebox could not do its work.
+var (
+	ErrSandboxUnavailable = errors.New("the sandbox is not available")
+	ErrBusy               = errors.New("every cell is in use")
+	ErrClosed             = errors.New("closed")
+)
+
+// SandboxError wraps [ErrSandboxUnavailable] and carries the Status that says
+// which layers are missing and how to mend them.
+type SandboxError struct {
+	Status Status
+	// Reason is one sentence naming the first missing layer and its remedy.
+	Reason string
+}
+
+func (e *SandboxError) Error() string { return ErrSandboxUnavailable.Error() + ": " + e.Reason }
+
+// Unwrap makes errors.Is(err, ErrSandboxUnavailable) true.
+func (e *SandboxError) Unwrap() error { return ErrSandboxUnavailable }

@@ -1,0 +1,95 @@
+package api
+
+import "fmt"
+
+// Limits bound a run. Zero means the default, never unlimited. A value below
+// the floor or above the ceiling is refused by [Limits.Resolve]; nothing is
+// clamped in silence.
+type Limits struct {
+	WallMS      int64 `json:"wall_ms,omitempty"`      // ms from the guest's exec to its exit
+	CPUMS       int64 `json:"cpu_ms,omitempty"`       // ms of processor time, all processes
+	CPUPercent  int64 `json:"cpu_percent,omitempty"`  // per cent of one core
+	MemoryBytes int64 `json:"memory_bytes,omitempty"` // everything the kernel charges, tmpfs included
+	Pids        int64 `json:"pids,omitempty"`         // processes and threads of the guest
+	StdoutBytes int64 `json:"stdout_bytes,omitempty"` // bytes kept and streamed
+	StderrBytes int64 `json:"stderr_bytes,omitempty"` // bytes kept and streamed
+	FileBytes   int64 `json:"file_bytes,omitempty"`   // bytes a file
+	OpenFiles   int64 `json:"open_files,omitempty"`   // descriptors a process
+	DiskBytes   int64 `json:"disk_bytes,omitempty"`   // /box, /tmp and /dev/shm together
+	DiskFiles   int64 `json:"disk_files,omitempty"`   // inodes of the same
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// DefaultLimits are the limits of a run whose Program and language say nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		WallMS: 10_000, CPUMS: 10_000, CPUPercent: 100, MemoryBytes: 256 * mib, Pids: 64,
+		StdoutBytes: mib, StderrBytes: mib, FileBytes: 64 * mib, OpenFiles: 256,
+		DiskBytes: 128 * mib, DiskFiles: 10_000,
+	}
+}
+
+// MaxLimits are the ceilings of the library on a machine with the given number
+// of cores and bytes of memory.
+func MaxLimits(cores int, memory int64) Limits {
+	return Limits{
+		WallMS: 3_600_000, CPUMS: 3_600_000, CPUPercent: 100 * int64(cores), MemoryBytes: memory, Pids: 4096,
+		StdoutBytes: 64 * mib, StderrBytes: 64 * mib, FileBytes: 4 * gib, OpenFiles: 65_536,
+		DiskBytes: 4 * gib, DiskFiles: 1_000_000,
+	}
+}
+
+// limitField is one row of the table of limits.
+type limitField struct {
+	name  string
+	floor int64
+	of    func(*Limits) *int64
+}
+
+var limitFields = []limitField{
+	{"wall_ms", 50, func(l *Limits) *int64 { return &l.WallMS }},
+	{"cpu_ms", 10, func(l *Limits) *int64 { return &l.CPUMS }},
+	{"cpu_percent", 5, func(l *Limits) *int64 { return &l.CPUPercent }},
+	{"memory_bytes", 8 * mib, func(l *Limits) *int64 { return &l.MemoryBytes }},
+	{"pids", 1, func(l *Limits) *int64 { return &l.Pids }},
+	{"stdout_bytes", 0, func(l *Limits) *int64 { return &l.StdoutBytes }},
+	{"stderr_bytes", 0, func(l *Limits) *int64 { return &l.StderrBytes }},
+	{"file_bytes", 0, func(l *Limits) *int64 { return &l.FileBytes }},
+	{"open_files", 16, func(l *Limits) *int64 { return &l.OpenFiles }},
+	{"disk_bytes", 64 * kib, func(l *Limits) *int64 { return &l.DiskBytes }},
+	{"disk_files", 16, func(l *Limits) *int64 { return &l.DiskFiles }},
+}
+
+// Resolve fills the zero fields from def and checks every field against its
+// floor and against max (a zero field of max means the ceiling is the default
+// one of ceil). The error is a *[FieldError] naming the field as "limits.NAME".
+func (l Limits) Resolve(def, max Limits) (Limits, error) {
+	out := l
+	for _, f := range limitFields {
+		v := f.of(&out)
+		if *v == 0 {
+			*v = min(*f.of(&def), *f.of(&max))
+		}
+		lo, hi := f.floor, *f.of(&max)
+		if *v < lo || *v > hi {
+			return Limits{}, &FieldError{Field: "limits." + f.name, Value: *v,
+				Reason: fmt.Sprintf("must be between %d and %d", lo, hi)}
+		}
+	}
+	return out, nil
+}
+
+// Lower returns max with every field that is set in by and smaller.
+func (l Limits) Lower(by Limits) Limits {
+	for _, f := range limitFields {
+		if b := *f.of(&by); b > 0 && b < *f.of(&l) {
+			*f.of(&l) = b
+		}
+	}
+	return l
+}

@@ -1,0 +1,64 @@
+// Package api holds the plain data of Glovebox: one struct is the Go API, the
+// HTTP body, the WebSocket message and the queue message.
+//
+// Nothing here does any work beyond checking itself. Field names follow the
+// project's contract and are stable; see [Version].
+package api
+
+// Version is the value of "api_version" in every answer.
+const Version = "v1"
+
+// Program is one piece of untrusted code and what it is given.
+//
+// Exactly one of Source, Files or Command names the code: Source and Files
+// need Language, Command must not have it. The zero value is not a valid
+// Program.
+type Program struct {
+	// Language is the name of an installed language ("python", "bash").
+	Language string `json:"language,omitempty"`
+	// Source is the text of a one-file program.
+	Source string `json:"source,omitempty"`
+	// Files are the files of a program, placed below /box before it starts. The
+	// first is the entry unless Entry names another.
+	Files []File `json:"files,omitempty"`
+	// Entry is the name of the file that is run. Empty means the first one.
+	Entry string `json:"entry,omitempty"`
+	// Command is a raw argv that runs in the cell's root instead of a language.
+	// A first element without a slash is looked up in the guest's PATH.
+	Command []string `json:"command,omitempty"`
+	// Args follow the program's own name.
+	Args []string `json:"args,omitempty"`
+	// Env is added to the guest's environment at its exec and never earlier.
+	Env map[string]string `json:"env,omitempty"`
+	// Stdin is what the guest reads on descriptor 0. None means end of file at once.
+	Stdin []byte `json:"stdin,omitempty"`
+	// Limits bound the run. Zero fields mean the language's defaults.
+	Limits Limits `json:"limits,omitzero"`
+	// Network is "none" (the default) or "loopback".
+	Network string `json:"network,omitempty"`
+	// Profile names what the cell may do. Empty means the language's own.
+	Profile string `json:"profile,omitempty"`
+	// Isolation is "process", the default and the only tier so far.
+	Isolation string `json:"isolation,omitempty"`
+}
+
+// File is one file of a Program.
+type File struct {
+	// Name is relative to /box; see [CheckFileName].
+	Name string `json:"name"`
+	// Content is the text, or its base64 form when Encoding says so.
+	Content string `json:"content"`
+	// Encoding is "utf-8" (the default) or "base64".
+	Encoding string `json:"encoding,omitempty"`
+	// Mode is the permission bits; zero means 0644.
+	Mode uint32 `json:"mode,omitempty"`
+}
+
+// Networks of a Program.
+const (
+	NetworkNone     = "none"
+	NetworkLoopback = "loopback"
+)
+
+// IsolationProcess is the tier of one shared kernel.
+const IsolationProcess = "process"
