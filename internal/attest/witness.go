@@ -1,0 +1,295 @@
+package attest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Witness reads the kernel's view of one cell from outside. It works relative
+// to a directory of /proc that was opened while the process was known to be
+// alive and unreaped, so that a number used again cannot mislead it.
+type Witness struct {
+	dir   int
+	tasks []task
+}
+
+// task is one thread's status file, kept open: the kernel makes its content
+// anew at each read.
+type task struct {
+	tid string
+	f   int
+}
+
+// NewWitness opens /proc of the process behind a pidfd.
+func NewWitness(pidfd int) (*Witness, error) {
+	pid, err := pidOf(pidfd)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := unix.Open("/proc/"+strconv.Itoa(pid), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /proc of the cell: %w", err)
+	}
+	// Still alive: the directory belongs to the process behind the pidfd.
+	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil {
+		unix.Close(dir)
+		return nil, fmt.Errorf("the cell is gone: %w", err)
+	}
+	return &Witness{dir: dir}, nil
+}
+
+// pidOf reads the number of the process behind a pidfd.
+func pidOf(pidfd int) (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		if v, ok := strings.CutPrefix(line, "Pid:"); ok {
+			pid, err := strconv.Atoi(strings.TrimSpace(v))
+			if err == nil && pid > 0 {
+				return pid, nil
+			}
+		}
+	}
+	return 0, errors.New("the pidfd names no process here")
+}
+
+// Dir is the descriptor of the directory.
+func (w *Witness) Dir() int { return w.dir }
+
+// Close releases the descriptors.
+func (w *Witness) Close() {
+	for _, t := range w.tasks {
+		unix.Close(t.f)
+	}
+	w.tasks = nil
+	unix.Close(w.dir)
+}
+
+// Want is what every thread of a sealed init must show.
+type Want struct {
+	Seccomp    bool
+	Privileges bool
+	// Signals says that no handler may be installed.
+	Signals bool
+	// GuestUID is the host's number of the guest's uid; -1 leaves it unchecked.
+	GuestUID int
+}
+
+// Threads reads the status of every thread of init: seccomp mode 2, no new
+// privileges, no capability, no signal handler; and that one thread at least
+// carries the guest's uid in all four places. The first call opens the files,
+// later ones only read them again.
+func (w *Witness) Threads(want Want) error {
+	if w.tasks == nil {
+		if err := w.openTasks(); err != nil {
+			return err
+		}
+	}
+	sealed := want.GuestUID < 0
+	buf := make([]byte, 4096)
+	for _, t := range w.tasks {
+		n, err := unix.Pread(t.f, buf, 0)
+		if err != nil {
+			return fmt.Errorf("thread %s: %w", t.tid, err)
+		}
+		s := buf[:n]
+		if want.Seccomp && field(s, "Seccomp:") != "2" {
+			return fmt.Errorf("thread %s is not under a filter", t.tid)
+		}
+		if want.Privileges && (strings.Trim(field(s, "CapEff:")+field(s, "CapPrm:")+field(s, "CapInh:")+field(s, "CapAmb:"), "0") != "") {
+			return fmt.Errorf("thread %s has capabilities", t.tid)
+		}
+		if want.Seccomp && want.Privileges && field(s, "NoNewPrivs:") != "1" {
+			return fmt.Errorf("thread %s may gain privileges", t.tid)
+		}
+		if want.Signals && strings.Trim(field(s, "SigCgt:"), "0") != "" {
+			return fmt.Errorf("thread %s has signal handlers", t.tid)
+		}
+		if u := strings.Fields(field(s, "Uid:")); !sealed && len(u) == 4 {
+			id := strconv.Itoa(want.GuestUID)
+			sealed = u[0] == id && u[1] == id && u[2] == id && u[3] == id
+		}
+	}
+	if !sealed {
+		return fmt.Errorf("no thread has the guest's uid %d", want.GuestUID)
+	}
+	return nil
+}
+
+// Tasks is the number of threads that were seen.
+func (w *Witness) Tasks() int { return len(w.tasks) }
+
+func (w *Witness) openTasks() error {
+	dir, err := unix.Openat(w.dir, "task", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(dir), "task")
+	defer f.Close()
+	names, err := f.Readdirnames(256)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		fd, err := unix.Openat(dir, name+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		w.tasks = append(w.tasks, task{name, fd})
+	}
+	return nil
+}
+
+// field returns the trimmed rest of the line that starts with name.
+func field(status []byte, name string) string {
+	for len(status) > 0 {
+		line := status
+		if i := bytes.IndexByte(status, '\n'); i >= 0 {
+			line, status = status[:i], status[i+1:]
+		} else {
+			status = nil
+		}
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			return strings.TrimSpace(string(rest))
+		}
+	}
+	return ""
+}
+
+// Namespaces returns the identity ("mnt:[4026531841]") of each namespace of
+// the cell, by name.
+func (w *Witness) Namespaces() (map[string]string, error) {
+	return namespaces(w.dir)
+}
+
+// OwnNamespaces returns those of the calling process.
+func OwnNamespaces() (map[string]string, error) {
+	dir, err := unix.Open("/proc/self", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	return namespaces(dir)
+}
+
+func namespaces(dir int) (map[string]string, error) {
+	out := map[string]string{}
+	buf := make([]byte, 64)
+	for _, ns := range []string{"user", "pid", "mnt", "net", "ipc", "uts"} {
+		n, err := unix.Readlinkat(dir, "ns/"+ns, buf)
+		if err != nil {
+			return nil, fmt.Errorf("namespace %s: %w", ns, err)
+		}
+		out[ns] = string(buf[:n])
+	}
+	return out, nil
+}
+
+// Mounts returns the lines of the cell's mountinfo.
+func (w *Witness) Mounts() ([]Mount, error) {
+	fd, err := unix.Openat(w.dir, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "mountinfo")
+	defer f.Close()
+	var all []Mount
+	b, err := readAll(f, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		m, err := ParseMount(line)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func readAll(f *os.File, limit int) ([]byte, error) {
+	b := make([]byte, 0, 16<<10)
+	for len(b) < limit {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := f.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if n == 0 || err != nil {
+			return b, nil
+		}
+	}
+	return nil, errors.New("mountinfo is too long")
+}
+
+// Mount is one line of mountinfo; see proc_pid_mountinfo(5).
+type Mount struct {
+	Root, Point, Type string
+	Options           []string
+	// Shared or Slave: the mount receives or sends what others mount.
+	Propagates bool
+}
+
+// ParseMount reads one line.
+func ParseMount(line string) (Mount, error) {
+	left, right, ok := strings.Cut(line, " - ")
+	f, g := strings.Fields(left), strings.Fields(right)
+	if !ok || len(f) < 6 || len(g) < 1 {
+		return Mount{}, fmt.Errorf("mountinfo: %q", line)
+	}
+	return Mount{Root: f[3], Point: f[4], Type: g[0], Options: strings.Split(f[5], ","), Propagates: len(f) > 6}, nil
+}
+
+// Has tells whether the mount has an option.
+func (m Mount) Has(option string) bool {
+	for _, o := range m.Options {
+		if o == option {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckMounts wants every mount of a cell to be one that its root is made of:
+// read-only except the three of the disk, nosuid, private, and below one of
+// the listed prefixes where it shows the host.
+func CheckMounts(mounts []Mount, shown []string) error {
+	for _, m := range mounts {
+		writable := m.Point == "/box" || m.Point == "/tmp" || m.Point == "/dev/shm"
+		switch {
+		case m.Propagates:
+			return fmt.Errorf("mount %s is not private", m.Point)
+		case !m.Has("nosuid"):
+			return fmt.Errorf("mount %s is not nosuid", m.Point)
+		case !writable && !m.Has("ro"):
+			return fmt.Errorf("mount %s is writable", m.Point)
+		case writable && m.Type != "tmpfs":
+			return fmt.Errorf("mount %s is not a tmpfs", m.Point)
+		}
+		if writable || m.Type == "proc" && m.Point == "/proc" || m.Type == "tmpfs" && strings.HasPrefix(m.Point, "/proc/") || m.Point == "/" && m.Type == "tmpfs" {
+			continue
+		}
+		if !beneathAny(m.Point, shown) {
+			return fmt.Errorf("mount %s is not on the list", m.Point)
+		}
+	}
+	return nil
+}
+
+func beneathAny(path string, list []string) bool {
+	for _, p := range list {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,241 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// guest is the sealed thread's life: one job, one fork, one exit. Everything
+// here already happens with the guest's own identity and under its limits.
+func (c *cell) guest() {
+	t, p, err := cellproto.ReadFrame(fdReader(FDControl), cellproto.MaxFrame)
+	if err != nil {
+		os.Exit(0) // never handed over
+	}
+	if t != cellproto.TypeJob {
+		c.fatal(stage("job", fmt.Errorf("frame of type %d", t)))
+	}
+	job, err := cellproto.DecodeJob(p)
+	if err != nil {
+		c.fatal(stage("job", err))
+	}
+	if err := c.prepareJob(job); err != nil {
+		c.fatal(err)
+	}
+	pid, err := c.start(job)
+	started := time.Now()
+	if err != nil {
+		c.execFailed(job, err)
+	}
+	c.armTimer(job.DeadlineMS)
+	c.send(cellproto.TypeStarted, cellproto.Started{PID: uint64(pid)}.Encode())
+	for fd := FDStdin; fd <= FDStderr; fd++ {
+		unix.Close(fd)
+	}
+	status, err := reap(pid)
+	wall := time.Since(started)
+	if err != nil {
+		c.fatal(stage("wait", err))
+	}
+	endAll()
+	c.send(cellproto.TypeExited, cellproto.Exited{Status: uint64(status), WallNS: uint64(wall)}.Encode())
+	os.Exit(0)
+}
+
+func (c *cell) prepareJob(job *cellproto.Job) error {
+	for _, s := range job.StandIns {
+		fd, ok := c.standIns[s.Path]
+		if !ok {
+			continue
+		}
+		if err := unix.Ftruncate(fd, 0); err != nil {
+			return stage("proc", err)
+		}
+		if _, err := unix.Pwrite(fd, s.Data, 0); err != nil {
+			return stage("proc", err)
+		}
+	}
+	c.closeStandIns()
+	for i := range job.Files {
+		if err := c.writeFile(&job.Files[i]); err != nil {
+			return stage("files", fmt.Errorf("%s: %w", job.Files[i].Name, err))
+		}
+	}
+	if c.timens >= 0 {
+		if err := c.writeOffsets(); err != nil {
+			return stage("time", err)
+		}
+	}
+	if c.off("rlimits") {
+		return nil
+	}
+	for _, r := range []struct {
+		what int
+		to   uint64
+	}{{unix.RLIMIT_FSIZE, job.FileBytes}, {unix.RLIMIT_NOFILE, job.OpenFiles}, {unix.RLIMIT_CPU, job.CPUSeconds}} {
+		if err := lowerRlimit(r.what, r.to); err != nil {
+			return stage("rlimits", fmt.Errorf("rlimit %d: %w", r.what, err))
+		}
+	}
+	return nil
+}
+
+// writeOffsets makes the monotonic and boot clocks of the guest start at zero.
+func (c *cell) writeOffsets() error {
+	defer unix.Close(c.timens)
+	var out strings.Builder
+	for _, clock := range []struct {
+		name string
+		id   int32
+	}{{"monotonic", unix.CLOCK_MONOTONIC}, {"boottime", unix.CLOCK_BOOTTIME}} {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(clock.id, &ts); err != nil {
+			return err
+		}
+		// Seconds only: a sum below zero would be refused.
+		fmt.Fprintf(&out, "%s %d 0\n", clock.name, -ts.Sec)
+	}
+	_, err := unix.Write(c.timens, []byte(out.String()))
+	return err
+}
+
+// writeFile makes one file of the program below /box, directories included,
+// following no link and never over something that exists.
+func (c *cell) writeFile(f *cellproto.JobFile) error {
+	for i, r := range f.Name {
+		if r != '/' {
+			continue
+		}
+		dir, name, err := parent(c.box, f.Name[:i])
+		if err != nil {
+			return err
+		}
+		err = unix.Mkdirat(dir, name, 0o755)
+		unix.Close(dir)
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	dir, name, err := parent(c.box, f.Name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return writeNew(dir, name, uint32(f.Mode), f.Data)
+}
+
+// start forks and execs the guest. A name without a slash is looked up in the
+// guest's own PATH, as execvp(3) does.
+func (c *cell) start(job *cellproto.Job) (int, error) {
+	attr := &syscall.ProcAttr{
+		Dir:   job.Dir,
+		Env:   job.Env,
+		Files: []uintptr{FDStdin, FDStdout, FDStderr},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	if len(job.Argv) == 0 {
+		return 0, unix.ENOENT
+	}
+	if strings.Contains(job.Argv[0], "/") {
+		return syscall.ForkExec(job.Argv[0], job.Argv, attr)
+	}
+	last := error(unix.ENOENT)
+	for _, dir := range strings.Split(envValue(job.Env, "PATH"), ":") {
+		if !strings.HasPrefix(dir, "/") {
+			continue
+		}
+		pid, err := syscall.ForkExec(dir+"/"+job.Argv[0], job.Argv, attr)
+		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.EACCES) {
+			return pid, err
+		}
+		if errors.Is(err, unix.EACCES) {
+			last = err
+		}
+	}
+	return 0, last
+}
+
+func envValue(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// execFailed ends a run whose program cannot be started. What is the guest's
+// own doing becomes a shell's answer: 127 for not found, 126 for the rest.
+func (c *cell) execFailed(job *cellproto.Job, err error) {
+	var errno unix.Errno
+	if !errors.As(err, &errno) || !guestsFault(errno) {
+		c.fatal(stage("exec", err))
+	}
+	name := ""
+	if len(job.Argv) > 0 {
+		name = job.Argv[0]
+	}
+	_, _ = fdWriter(FDStderr).Write([]byte("glovebox: cannot run " + name + ": " + errno.Error() + "\n"))
+	c.send(cellproto.TypeFailed, cellproto.Failed{Stage: "exec", Message: errno.Error(), Errno: uint64(errno)}.Encode())
+	os.Exit(0)
+}
+
+// guestsFault tells what the program itself got wrong from what the host lacks.
+func guestsFault(e unix.Errno) bool {
+	switch e {
+	case unix.ENOENT, unix.EACCES, unix.ENOEXEC, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG,
+		unix.EPERM, unix.E2BIG, unix.EINVAL, unix.ETXTBSY, unix.ELIBBAD:
+		return true
+	}
+	return false
+}
+
+// armTimer sets the second keeper of the wall limit; the first is the host.
+func (c *cell) armTimer(ms uint64) {
+	if ms == 0 || c.off("deadline") {
+		return
+	}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(ms) * int64(time.Millisecond))}
+	if err := unix.TimerfdSettime(c.deadline, 0, &spec, nil); err != nil {
+		os.Exit(1)
+	}
+}
+
+// reap waits for the guest and on the way for every orphan that init inherits.
+// The guest's number cannot come again before it is reaped here.
+func reap(guest int) (unix.WaitStatus, error) {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case pid == guest:
+			return ws, nil
+		}
+	}
+}
+
+// endAll kills what the guest left behind and waits until init is alone. Both
+// loops are bounded: a process that cannot be killed is ended by init's exit.
+func endAll() {
+	for i := 0; i < 100; i++ {
+		if err := unix.Kill(-1, unix.SIGKILL); errors.Is(err, unix.ESRCH) {
+			return
+		}
+		for j := 0; j < 100_000; j++ {
+			if _, err := unix.Wait4(-1, nil, unix.WALL, nil); err != nil && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+	}
+}

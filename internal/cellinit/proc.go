@@ -1,0 +1,194 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// standDir holds the made-up files of /proc in the root's own tmpfs, readable
+// by nobody but their owner; the guest sees them through binds alone.
+const standDir = ".proc"
+
+// proc mounts the proc of the cell's own pid namespace and then leaves of it
+// what is on the list: made-up files in the place of those that would show the
+// host, and an empty file or directory over everything unknown. There is no
+// way back to a proc of the host: without this mount there is no cell.
+func (c *cell) proc(root int) error {
+	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("fsopen: %w", err)
+	}
+	defer unix.Close(fs)
+	if !c.off("hidepid") {
+		if err := unix.FsconfigSetString(fs, "hidepid", "invisible"); err != nil {
+			return fmt.Errorf("hidepid: %w", err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return fmt.Errorf("a new proc is refused (the host's has covered paths?): %w", err)
+	}
+	mnt, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mnt)
+	var want unix.Stat_t
+	if err := unix.Fstat(mnt, &want); err != nil {
+		return err
+	}
+	if err := mountAt(mnt, root, "proc", &want); err != nil {
+		return err
+	}
+	if c.off("procmask") {
+		return nil
+	}
+	return c.maskProc(root)
+}
+
+func (c *cell) maskProc(root int) error {
+	stand, err := c.writeStandIns(root)
+	if err != nil {
+		return fmt.Errorf("stand-ins: %w", err)
+	}
+	defer unix.Close(stand)
+	proc, err := beneath(root, "proc", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(proc)
+	names, err := entries(proc)
+	if err != nil {
+		return err
+	}
+	made := map[string]bool{}
+	for _, s := range c.arm.StandIns {
+		top, _, _ := strings.Cut(s.Path, "/")
+		made[top] = true
+	}
+	masked := 0
+	for _, e := range names {
+		source := ""
+		switch {
+		case made[e.name]:
+			source = "f/" + e.name
+		case has(c.arm.ProcKeep, e.name) || e.link || isNumber(e.name):
+			continue
+		case e.dir:
+			source = "d"
+		default:
+			source = "e"
+		}
+		if err := cover(stand, source, proc, e.name); err != nil {
+			return fmt.Errorf("cover %s: %w", e.name, err)
+		}
+		masked++
+	}
+	c.applied("proc", true, fmt.Sprintf("own pid namespace, hidepid, %d entries covered", masked))
+	return nil
+}
+
+// writeStandIns makes the made-up files and returns a descriptor of their
+// directory through a mount of its own: the files stay open for writing there
+// while the root becomes read-only.
+func (c *cell) writeStandIns(root int) (int, error) {
+	if err := unix.Mkdirat(root, standDir, 0o700); err != nil {
+		return -1, err
+	}
+	dir, err := unix.OpenTree(root, standDir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	for _, d := range []string{"d", "f"} {
+		if err := unix.Mkdirat(dir, d, 0o555|0o200); err != nil {
+			return -1, err
+		}
+	}
+	if err := writeNew(dir, "e", 0o444, nil); err != nil {
+		return -1, err
+	}
+	for i := range c.arm.StandIns {
+		s := &c.arm.StandIns[i]
+		path := "f/" + s.Path
+		if err := mkdirs(dir, path); err != nil {
+			return -1, err
+		}
+		fd, err := unix.Openat(dir, path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
+		if err != nil {
+			return -1, fmt.Errorf("%s: %w", s.Path, err)
+		}
+		c.standIns[s.Path] = fd
+		if _, err := fdWriter(fd).Write(s.Data); err != nil {
+			return -1, err
+		}
+	}
+	return dir, nil
+}
+
+// renew writes new content to the stand-ins of a job and lets go of them all.
+func (c *cell) closeStandIns() {
+	for _, fd := range c.standIns {
+		unix.Close(fd)
+	}
+	c.standIns = nil
+}
+
+func cover(stand int, source string, proc int, name string) error {
+	tree, err := unix.OpenTree(stand, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	return unix.MoveMount(tree, "", proc, name, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// mkdirs makes the directories that a relative path lies in.
+func mkdirs(dir int, path string) error {
+	for i, r := range path {
+		if r != '/' || i == 0 {
+			continue
+		}
+		if err := unix.Mkdirat(dir, path[:i], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	return nil
+}
+
+type entry struct {
+	name      string
+	dir, link bool
+}
+
+// entries lists a directory by getdents64, without the os package's files.
+func entries(fd int) ([]entry, error) {
+	var all []entry
+	buf := make([]byte, 16<<10)
+	for len(all) < 4096 {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return all, nil
+		}
+		for b := buf[:n]; len(b) > 19; {
+			reclen := int(b[16]) | int(b[17])<<8
+			if reclen < 20 || reclen > len(b) {
+				return nil, errors.New("bad directory entry")
+			}
+			name, _, _ := strings.Cut(string(b[19:reclen]), "\x00")
+			if name != "." && name != ".." {
+				all = append(all, entry{name, b[18] == unix.DT_DIR, b[18] == unix.DT_LNK})
+			}
+			b = b[reclen:]
+		}
+	}
+	return nil, errors.New("too many entries")
+}
+
+func isNumber(s string) bool {
+	return strings.Trim(s, "0123456789") == ""
+}

@@ -1,0 +1,265 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/attest"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// seal closes the wall around this process. It runs on the thread that will
+// fork the guest; what it does to itself the guest inherits. The other threads
+// get init's own Landlock domain, lose every capability, and come under the
+// same seccomp filter, which the last step spreads over all of them.
+func (c *cell) seal() error {
+	steps := []struct {
+		layer string
+		do    func() error
+	}{
+		{"cgroup namespace", c.cgroupNamespace},
+		{"time", c.timeNamespace},
+		{"deadline", c.armDeadline},
+		{"landlock", c.landlockInit},
+		{"rlimits", c.fixedRlimits},
+		{"privileges", c.privileges},
+		{"landlock", c.landlockGuest},
+		{"signals", c.defaultSignals},
+		{"seccomp", c.seccomp},
+	}
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			return stage(s.layer, err)
+		}
+	}
+	c.step("sealed")
+	report := cellproto.Armed{
+		Nonce: c.arm.Nonce, Probes: attest.Run(c.arm.Probes), SealedTID: uint64(unix.Gettid()),
+	}
+	c.step("attested")
+	report.Layers, report.Steps = c.layer, c.steps
+	c.send(cellproto.TypeArmed, report.Encode())
+	return nil
+}
+
+// cgroupNamespace is entered after placement, so that the cell's own group is
+// its root: a namespace made at clone would have the creator's.
+func (c *cell) cgroupNamespace() error {
+	if c.off("cgroup_ns") {
+		return nil
+	}
+	return unix.Unshare(unix.CLONE_NEWCGROUP)
+}
+
+// timeNamespace gets the guest clocks that start at its hand-over. The offsets
+// are written then, through a descriptor opened while this thread may.
+func (c *cell) timeNamespace() error {
+	if !c.arm.TimeNS {
+		c.applied("time", false, "this kernel cannot give a vforked child a time namespace (before 6.1)")
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+		c.applied("time", false, "unshare: "+err.Error())
+		return nil
+	}
+	// A process that is not dumpable may not open its own files of /proc for
+	// writing. There is no guest yet, and nobody else in this namespace.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if !c.off("dumpable") {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("timens_offsets: %w", err)
+	}
+	c.timens = fd
+	c.applied("time", true, "own time namespace, clocks start near zero")
+	return nil
+}
+
+func (c *cell) armDeadline() (err error) {
+	c.deadline, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)
+	return err
+}
+
+// fixedRlimits are those that no job changes. Core is 1 where core dumps go to
+// a program: 0 would not stop that.
+func (c *cell) fixedRlimits() error {
+	if c.off("rlimits") {
+		return nil
+	}
+	for _, r := range []struct {
+		what int
+		to   uint64
+	}{
+		{unix.RLIMIT_CORE, c.arm.CoreLimit}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0},
+		{unix.RLIMIT_NICE, 0}, {unix.RLIMIT_RTPRIO, 0}, {unix.RLIMIT_LOCKS, 1024}, {unix.RLIMIT_SIGPENDING, 1024},
+	} {
+		if err := lowerRlimit(r.what, r.to); err != nil {
+			return fmt.Errorf("rlimit %d: %w", r.what, err)
+		}
+	}
+	c.applied("rlimits", true, fmt.Sprintf("core %d, memlock, msgqueue, nice, rtprio, sigpending", c.arm.CoreLimit))
+	return nil
+}
+
+// lowerRlimit sets both limits, never above the present hard one.
+func lowerRlimit(what int, to uint64) error {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(what, &now); err != nil {
+		return err
+	}
+	to = min(to, now.Max)
+	// The syscall package's own, so that its fork does not put back the number
+	// of open files that it saw at start.
+	return syscall.Setrlimit(what, &syscall.Rlimit{Cur: to, Max: to})
+}
+
+// privileges takes everything from this thread: capabilities from every set,
+// groups, the uid of init where the guest has one of its own. The raw calls
+// change one thread only, which is what is wanted.
+func (c *cell) privileges() error {
+	if c.off("privileges") {
+		return nil
+	}
+	notes := []string{"no new privileges", "no capability in any set"}
+	// A session keyring of its own; refused or absent is as good.
+	_, _ = unix.KeyctlJoinSessionKeyring("glovebox")
+	for n := uintptr(0); n <= unix.CAP_LAST_CAP+8; n++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0); err != nil {
+			if errors.Is(err, unix.EINVAL) {
+				break // past the last capability of this kernel
+			}
+			return fmt.Errorf("bounding set: %w", err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("ambient set: %w", err)
+	}
+	_ = unix.Prctl(unix.PR_SET_SECUREBITS, secureBits, 0, 0, 0) // needs CAP_SETPCAP; a bound set is enough without
+	if c.arm.DropGroups {
+		if _, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+			return fmt.Errorf("setgroups: %w", errno)
+		}
+		notes = append(notes, "no supplementary group")
+	}
+	uid, gid := uintptr(c.arm.UID), uintptr(c.arm.GID)
+	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); errno != 0 {
+		return fmt.Errorf("setresgid: %w", errno)
+	}
+	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
+		return fmt.Errorf("setresuid: %w", errno)
+	}
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	c.applied("privileges", true, strings.Join(notes, ", "))
+	c.speculation()
+	c.step("privileges")
+	return nil
+}
+
+// secureBits: root is nobody special, capabilities do not survive a uid change,
+// none can be raised into the ambient set, and all of it is locked.
+const secureBits = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
+
+// speculation asks for the per-task mitigations and for a core of its own; a
+// processor or kernel without them says so in the evidence.
+func (c *cell) speculation() {
+	var held, open []string
+	for _, s := range []struct {
+		name string
+		what uintptr
+	}{{"store bypass", unix.PR_SPEC_STORE_BYPASS}, {"indirect branch", unix.PR_SPEC_INDIRECT_BRANCH}} {
+		if err := unix.Prctl(unix.PR_SET_SPECULATION_CTRL, s.what, unix.PR_SPEC_FORCE_DISABLE, 0, 0); err != nil {
+			open = append(open, s.name+" ("+err.Error()+")")
+		} else {
+			held = append(held, s.name)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE, 0, unix.PR_SCHED_CORE_SCOPE_THREAD_GROUP, 0); err != nil {
+		open = append(open, "core scheduling ("+err.Error()+")")
+	} else {
+		held = append(held, "core scheduling")
+	}
+	detail := "disabled: " + strings.Join(held, ", ")
+	if len(open) > 0 {
+		detail += "; open: " + strings.Join(open, ", ")
+	}
+	c.applied("speculation", len(open) == 0, detail)
+}
+
+// landlockInit puts every thread of init into a domain of its own. The guest's
+// domain is nested in it, so that a guest's signals stop at its edge.
+func (c *cell) landlockInit() error {
+	if c.off("landlock") || c.arm.Init.HandledFS == 0 {
+		return nil
+	}
+	fd, err := ruleset(&c.arm.Init)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
+		return fmt.Errorf("all threads of init: %w", errno)
+	}
+	c.step("landlock init")
+	return nil
+}
+
+func (c *cell) landlockGuest() error {
+	if c.off("landlock") || c.arm.Guest.HandledFS == 0 {
+		return nil
+	}
+	fd, err := ruleset(&c.arm.Guest)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
+		return fmt.Errorf("restrict: %w", errno)
+	}
+	c.applied("landlock", true, fmt.Sprintf("%d rules, fs %#x, net %#x, scoped %#x",
+		len(c.arm.Guest.Rules), c.arm.Guest.HandledFS, c.arm.Guest.HandledNet, c.arm.Guest.Scoped))
+	c.step("landlock guest")
+	return nil
+}
+
+// defaultSignals puts back the default action of every signal on PID 1. The Go
+// runtime has handlers, and with a handler the kernel would deliver what a
+// guest sends; without one it protects the first process of a namespace.
+func (c *cell) defaultSignals() error {
+	if c.off("signals") {
+		return nil
+	}
+	return resetSignals()
+}
+
+// seccomp is last: one filter, installed on this thread and spread to all.
+func (c *cell) seccomp() error {
+	if c.off("seccomp") || len(c.arm.Filter) == 0 {
+		return nil
+	}
+	fd, err := installFilter(c.arm.Filter, c.arm.Notify)
+	if err != nil {
+		return err
+	}
+	c.notify = fd
+	detail := fmt.Sprintf("%d instructions", len(c.arm.Filter)/8)
+	if fd >= 0 {
+		detail += ", kill class reported"
+	}
+	c.applied("seccomp", true, detail)
+	return nil
+}

@@ -1,0 +1,67 @@
+package cellinit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// installFilter loads a program on every thread. With notify it returns the
+// listener of the kill class, which is born in this process, is closed on exec
+// and thus never in a guest; without, -1.
+func installFilter(program []byte, notify bool) (int, error) {
+	if len(program)%8 != 0 || len(program) > 4096*8 {
+		return -1, errors.New("filter of a wrong length")
+	}
+	prog := unix.SockFprog{Len: uint16(len(program) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
+	flags := uintptr(unix.SECCOMP_FILTER_FLAG_TSYNC)
+	if notify {
+		flags |= unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+	}
+	r, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(program)
+	if errno != 0 {
+		return -1, fmt.Errorf("load: %w", errno)
+	}
+	if !notify {
+		if r != 0 {
+			return -1, fmt.Errorf("thread %d cannot be brought under the filter", r)
+		}
+		return -1, nil
+	}
+	return int(r), nil
+}
+
+// seccompNotif is struct seccomp_notif of linux/seccomp.h.
+type seccompNotif struct {
+	ID    uint64
+	PID   uint32
+	Flags uint32
+	NR    int32
+	Arch  uint32
+	IP    uint64
+	Args  [6]uint64
+}
+
+const seccompIoctlNotifRecv = 0xc0502100
+
+// denied reads one call of the kill class, reports its number and ends the
+// cell. The call is never answered: there is nothing to continue.
+func (c *cell) denied() {
+	var n seccompNotif
+	_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(c.notify), seccompIoctlNotifRecv, uintptr(unsafe.Pointer(&n)))
+	if errno == unix.ENOENT || errno == unix.EINTR {
+		return // the caller was killed before we came
+	}
+	if errno == 0 {
+		c.send(cellproto.TypeDenied, cellproto.Denied{Arch: uint64(n.Arch), Number: uint64(uint32(n.NR))}.Encode())
+	}
+	os.Exit(0)
+}

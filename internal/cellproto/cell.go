@@ -1,0 +1,164 @@
+package cellproto
+
+// Type is the first byte of a frame between a host and the init of a cell.
+type Type byte
+
+// Frames of the control socket.
+const (
+	TypeArm     Type = 1 // host to init: build and seal a cell
+	TypeArmed   Type = 2 // init to host: what was applied and probed
+	TypeJob     Type = 3 // host to init: the one program of this cell
+	TypeStarted Type = 4 // init to host: the guest's exec succeeded
+	TypeDenied  Type = 5 // init to host: a call of the kill class was made
+	TypeExited  Type = 6 // init to host: the guest ended and every other process of the cell is gone
+	TypeFailed  Type = 7 // init to host: a stage failed
+)
+
+// OpKind is one kind of step that builds the root.
+type OpKind uint64
+
+// Steps of a root, carried out in the order given.
+const (
+	OpDir     OpKind = 1 // Path, Mode
+	OpSymlink OpKind = 2 // Path points to Source
+	OpFile    OpKind = 3 // Path, Mode, Data
+	OpBind    OpKind = 4 // the host's Source appears read-only at Path, with its submounts
+	OpDevice  OpKind = 5 // the host's device node Source appears at Path
+)
+
+// Op is one step.
+type Op struct {
+	Kind   OpKind
+	Path   string // relative to the new root, no dot parts
+	Source string
+	Mode   uint64
+	Data   []byte
+}
+
+// StandIn is a file of /proc with made-up content. A Path with slashes lies in
+// a made-up directory.
+type StandIn struct {
+	Path string // relative to /proc
+	Data []byte
+}
+
+// LandlockRule allows Access beneath Path, inside the cell's root.
+type LandlockRule struct {
+	Path   string
+	Access uint64
+}
+
+// Landlock is one ruleset.
+type Landlock struct {
+	HandledFS  uint64
+	HandledNet uint64
+	Scoped     uint64
+	Rules      []LandlockRule
+}
+
+// Arm is everything init needs to build and seal a cell.
+type Arm struct {
+	Nonce    []byte
+	Hostname string
+	Loopback bool
+
+	Ops []Op
+	// StandIns replace files of /proc; every entry of /proc that is neither here
+	// nor in ProcKeep is masked.
+	StandIns []StandIn
+	ProcKeep []string
+
+	DiskBytes, DiskFiles uint64
+
+	UID, GID   uint64
+	DropGroups bool
+	TimeNS     bool
+
+	// Guest is the ruleset of the thread that execs, Init that of all others.
+	Guest, Init Landlock
+	// Filter is the seccomp program, 8 bytes an instruction in the machine's
+	// byte order. Notify asks for a listener for the kill class.
+	Filter []byte
+	Notify bool
+
+	CoreLimit uint64
+
+	// Probes are the names of the attestation's probes to try.
+	Probes []string
+	// Off names layers that are left out: negative controls only.
+	Off []string
+}
+
+// ProbeResult is one forbidden thing tried in the sealed thread.
+type ProbeResult struct {
+	Name  string
+	Errno uint64 // 0 means that it worked
+}
+
+// Applied is what init did for one layer.
+type Applied struct {
+	Layer  string
+	OK     bool
+	Detail string
+}
+
+// Armed reports a sealed cell that waits for its job.
+type Armed struct {
+	Nonce  []byte
+	Layers []Applied
+	Probes []ProbeResult
+	// Steps are names and nanoseconds since the start of init.
+	Steps []Step
+	// SealedTID is the thread that will fork the guest, in the cell's own numbers.
+	SealedTID uint64
+}
+
+// Step is one timed step of init.
+type Step struct {
+	Name string
+	NS   uint64
+}
+
+// JobFile is one file to write below /box.
+type JobFile struct {
+	Name string
+	Mode uint64
+	Data []byte
+}
+
+// Job is the one program of a cell.
+type Job struct {
+	Argv []string
+	Env  []string
+	Dir  string
+	// Files are written below /box with the guest's own identity.
+	Files []JobFile
+	// StandIns are new contents of files of the same names in Arm.
+	StandIns []StandIn
+
+	FileBytes, OpenFiles uint64
+	CPUSeconds           uint64
+	// DeadlineMS after the guest's exec init kills the cell by itself.
+	DeadlineMS uint64
+}
+
+// Started says that the guest runs; PID is in the cell's own numbers.
+type Started struct{ PID uint64 }
+
+// Denied names a call of the kill class by its audit architecture and number.
+type Denied struct{ Arch, Number uint64 }
+
+// Exited carries the guest's wait status.
+type Exited struct {
+	Status uint64
+	// WallNS is from the guest's exec to its exit.
+	WallNS uint64
+}
+
+// Failed says which stage could not be done.
+type Failed struct {
+	Stage   string
+	Message string
+	// Errno is nonzero when the guest's own exec failed (stage "exec").
+	Errno uint64
+}

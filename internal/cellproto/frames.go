@@ -1,0 +1,177 @@
+package cellproto
+
+func putOp(e *encoder, o *Op) {
+	e.num(uint64(o.Kind))
+	e.str(o.Path)
+	e.str(o.Source)
+	e.num(o.Mode)
+	e.bytes(o.Data)
+}
+
+func getOp(d *decoder, o *Op) {
+	o.Kind, o.Path, o.Source, o.Mode, o.Data = OpKind(d.num()), d.str(), d.str(), d.num(), d.bytes()
+}
+
+func putStandIn(e *encoder, s *StandIn) { e.str(s.Path); e.bytes(s.Data) }
+func getStandIn(d *decoder, s *StandIn) { s.Path, s.Data = d.str(), d.bytes() }
+
+func putRule(e *encoder, r *LandlockRule) { e.str(r.Path); e.num(r.Access) }
+func getRule(d *decoder, r *LandlockRule) { r.Path, r.Access = d.str(), d.num() }
+
+func putLandlock(e *encoder, l *Landlock) {
+	e.num(l.HandledFS)
+	e.num(l.HandledNet)
+	e.num(l.Scoped)
+	encodeList(e, l.Rules, putRule)
+}
+
+func getLandlock(d *decoder, l *Landlock) {
+	l.HandledFS, l.HandledNet, l.Scoped = d.num(), d.num(), d.num()
+	l.Rules = decodeList(d, getRule)
+}
+
+// Encode returns the payload of a TypeArm frame.
+func (a *Arm) Encode() []byte {
+	e := &encoder{b: make([]byte, 0, 16<<10)}
+	e.bytes(a.Nonce)
+	e.str(a.Hostname)
+	e.flag(a.Loopback)
+	encodeList(e, a.Ops, putOp)
+	encodeList(e, a.StandIns, putStandIn)
+	e.strs(a.ProcKeep)
+	e.num(a.DiskBytes)
+	e.num(a.DiskFiles)
+	e.num(a.UID)
+	e.num(a.GID)
+	e.flag(a.DropGroups)
+	e.flag(a.TimeNS)
+	putLandlock(e, &a.Guest)
+	putLandlock(e, &a.Init)
+	e.bytes(a.Filter)
+	e.flag(a.Notify)
+	e.num(a.CoreLimit)
+	e.strs(a.Probes)
+	e.strs(a.Off)
+	return e.b
+}
+
+// DecodeArm is the inverse of Encode.
+func DecodeArm(p []byte) (*Arm, error) {
+	d := &decoder{b: p}
+	a := &Arm{Nonce: d.bytes(), Hostname: d.str(), Loopback: d.flag()}
+	a.Ops = decodeList(d, getOp)
+	a.StandIns = decodeList(d, getStandIn)
+	a.ProcKeep = d.strs()
+	a.DiskBytes, a.DiskFiles = d.num(), d.num()
+	a.UID, a.GID = d.num(), d.num()
+	a.DropGroups, a.TimeNS = d.flag(), d.flag()
+	getLandlock(d, &a.Guest)
+	getLandlock(d, &a.Init)
+	a.Filter, a.Notify = d.bytes(), d.flag()
+	a.CoreLimit = d.num()
+	a.Probes, a.Off = d.strs(), d.strs()
+	return a, d.end()
+}
+
+func putProbe(e *encoder, p *ProbeResult) { e.str(p.Name); e.num(p.Errno) }
+func getProbe(d *decoder, p *ProbeResult) { p.Name, p.Errno = d.str(), d.num() }
+func putApplied(e *encoder, a *Applied)   { e.str(a.Layer); e.flag(a.OK); e.str(a.Detail) }
+func getApplied(d *decoder, a *Applied)   { a.Layer, a.OK, a.Detail = d.str(), d.flag(), d.str() }
+func putStep(e *encoder, s *Step)         { e.str(s.Name); e.num(s.NS) }
+func getStep(d *decoder, s *Step)         { s.Name, s.NS = d.str(), d.num() }
+
+// Encode returns the payload of a TypeArmed frame.
+func (a *Armed) Encode() []byte {
+	e := &encoder{b: make([]byte, 0, 4<<10)}
+	e.bytes(a.Nonce)
+	encodeList(e, a.Layers, putApplied)
+	encodeList(e, a.Probes, putProbe)
+	encodeList(e, a.Steps, putStep)
+	e.num(a.SealedTID)
+	return e.b
+}
+
+// DecodeArmed is the inverse of Encode.
+func DecodeArmed(p []byte) (*Armed, error) {
+	d := &decoder{b: p}
+	a := &Armed{Nonce: d.bytes()}
+	a.Layers = decodeList(d, getApplied)
+	a.Probes = decodeList(d, getProbe)
+	a.Steps = decodeList(d, getStep)
+	a.SealedTID = d.num()
+	return a, d.end()
+}
+
+func putJobFile(e *encoder, f *JobFile) { e.str(f.Name); e.num(f.Mode); e.bytes(f.Data) }
+func getJobFile(d *decoder, f *JobFile) { f.Name, f.Mode, f.Data = d.str(), d.num(), d.bytes() }
+
+// Encode returns the payload of a TypeJob frame.
+func (j *Job) Encode() []byte {
+	e := &encoder{b: make([]byte, 0, 4<<10)}
+	e.strs(j.Argv)
+	e.strs(j.Env)
+	e.str(j.Dir)
+	encodeList(e, j.Files, putJobFile)
+	encodeList(e, j.StandIns, putStandIn)
+	e.num(j.FileBytes)
+	e.num(j.OpenFiles)
+	e.num(j.CPUSeconds)
+	e.num(j.DeadlineMS)
+	return e.b
+}
+
+// DecodeJob is the inverse of Encode.
+func DecodeJob(p []byte) (*Job, error) {
+	d := &decoder{b: p}
+	j := &Job{Argv: d.strs(), Env: d.strs(), Dir: d.str()}
+	j.Files = decodeList(d, getJobFile)
+	j.StandIns = decodeList(d, getStandIn)
+	j.FileBytes, j.OpenFiles, j.CPUSeconds, j.DeadlineMS = d.num(), d.num(), d.num(), d.num()
+	return j, d.end()
+}
+
+// Encode returns the payload of a TypeStarted frame.
+func (s Started) Encode() []byte { e := &encoder{}; e.num(s.PID); return e.b }
+
+// DecodeStarted is the inverse of Encode.
+func DecodeStarted(p []byte) (Started, error) {
+	d := &decoder{b: p}
+	s := Started{PID: d.num()}
+	return s, d.end()
+}
+
+// Encode returns the payload of a TypeDenied frame.
+func (v Denied) Encode() []byte { e := &encoder{}; e.num(v.Arch); e.num(v.Number); return e.b }
+
+// DecodeDenied is the inverse of Encode.
+func DecodeDenied(p []byte) (Denied, error) {
+	d := &decoder{b: p}
+	v := Denied{Arch: d.num(), Number: d.num()}
+	return v, d.end()
+}
+
+// Encode returns the payload of a TypeExited frame.
+func (v Exited) Encode() []byte { e := &encoder{}; e.num(v.Status); e.num(v.WallNS); return e.b }
+
+// DecodeExited is the inverse of Encode.
+func DecodeExited(p []byte) (Exited, error) {
+	d := &decoder{b: p}
+	v := Exited{Status: d.num(), WallNS: d.num()}
+	return v, d.end()
+}
+
+// Encode returns the payload of a TypeFailed frame.
+func (f Failed) Encode() []byte {
+	e := &encoder{}
+	e.str(f.Stage)
+	e.str(f.Message)
+	e.num(f.Errno)
+	return e.b
+}
+
+// DecodeFailed is the inverse of Encode.
+func DecodeFailed(p []byte) (Failed, error) {
+	d := &decoder{b: p}
+	f := Failed{Stage: d.str(), Message: d.str(), Errno: d.num()}
+	return f, d.end()
+}
