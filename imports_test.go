@@ -1,0 +1,347 @@
+package glovebox_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/glovebox-dev/glovebox"
+
+// importPolicy says who may import whom. Imports point one way: plain data and
+// mechanisms, then the cell, then the front door, then the commands.
+//
+//	PACKAGE: EDGE...           what the package may import, its tests included
+//	tests PACKAGE: EDGE...     what its _test.go files may import besides
+//	tests: EDGE...             what any _test.go file may import besides
+//	never PACKAGE: IMPORT...   what it may not import, the standard library included
+//	fence NAME: PLACE...       an import, or a function of one, that lives in these places only
+//
+// A package is written relative to the module, "." being the root package.
+// "x/..." stands for x and all below it, on either side of a colon. The standard library is free unless
+// a never or fence line speaks of it. A place may also be "tests" (any
+// _test.go file), "*_unsafe.go" or "nowhere". A package without a line of its
+// own may not exist.
+const importPolicy = `
+# Plain data and mechanisms: leaves that know nothing of each other.
+api:
+languages:           api
+internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
+internal/cgroup:     api golang.org/x/sys/...
+internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
+internal/attest:     api golang.org/x/sys/...
+internal/cellproto:  api golang.org/x/sys/...
+never api:           os os/exec net net/http syscall unsafe
+
+# The inside of a cell. Small, since it becomes PID 1 beside every guest; a
+# signal handler would take away the kernel's protection of PID 1.
+internal/cellinit:   api internal/seccomp internal/landlock internal/attest internal/cellproto
+internal/cellinit:   golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
+cmd/glovebox-init:   internal/cellinit
+never internal/cellinit: os/signal net net/http
+never cmd/glovebox-init: os/signal net net/http
+
+# The outside of a cell. It talks to the inside only through cellproto.
+internal/cell:       api internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
+internal/cell:       golang.org/x/sys/...
+tests internal/cell: internal/cellinit
+
+# The front door, and what stands before it.
+.:                   api languages internal/cell internal/cellinit
+.:                   internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
+.:                   golang.org/x/sys/...
+cmd/glovebox:        . api languages
+cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
+examples/tour:       api
+bench:               . api golang.org/x/sys/...
+matrix/...:          matrix/... api golang.org/x/sys/...
+
+# Tools of the repository itself.
+internal/house:
+internal/house/check:    internal/house
+internal/ledger:
+internal/ledger/gen:     internal/ledger
+internal/testenv:        golang.org/x/sys/...
+internal/testenv/asuser: golang.org/x/sys/...
+internal/testenv/suite:
+
+tests: api internal/testenv golang.org/x/sys/...
+tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.org/goleak
+
+# Fences.
+fence unsafe:               *_unsafe.go
+fence os/exec:              internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
+fence os.StartProcess:      internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
+fence syscall.StartProcess: internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
+fence syscall.ForkExec:     internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
+fence syscall.Exec:         internal/cellinit internal/testenv/... tests
+fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
+fence C:                            nowhere
+fence plugin:                       nowhere
+fence github.com/nats-io/...:       nowhere
+fence github.com/coder/websocket/...: nowhere
+fence github.com/ebitengine/purego/...: internal/jsc
+`
+
+// policy is the parsed form of importPolicy.
+type policy struct {
+	edges  map[string][]string // package -> import patterns
+	tests  map[string][]string // package, or "" for all -> import patterns
+	never  map[string][]string // package -> import paths
+	fences []fence
+}
+
+type fence struct {
+	name   string // import path, pattern, or IMPORT.FUNC
+	places []string
+}
+
+func parsePolicy(text string) (*policy, error) {
+	p := &policy{edges: map[string][]string{}, tests: map[string][]string{}, never: map[string][]string{}}
+	for n, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		head, tail, ok := strings.Cut(line, ":")
+		words, values := strings.Fields(head), strings.Fields(tail)
+		switch {
+		case !ok || len(words) == 0 || len(words) > 2:
+			return nil, fmt.Errorf("policy line %d: %q", n+1, line)
+		case len(words) == 2 && words[0] == "fence":
+			p.fences = append(p.fences, fence{words[1], values})
+		case len(words) == 2 && words[0] == "never":
+			p.never[words[1]] = append(p.never[words[1]], values...)
+		case len(words) == 2 && words[0] == "tests":
+			p.tests[words[1]] = append(p.tests[words[1]], values...)
+		case len(words) == 1 && words[0] == "tests":
+			p.tests[""] = append(p.tests[""], values...)
+		case len(words) == 1:
+			p.edges[words[0]] = append(p.edges[words[0]], values...)
+		default:
+			return nil, fmt.Errorf("policy line %d: %q", n+1, line)
+		}
+	}
+	return p, nil
+}
+
+// matches reports whether an import path or package is covered by a pattern.
+func matches(pattern, name string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == base || strings.HasPrefix(name, base+"/")
+	}
+	return pattern == name
+}
+
+func anyMatch(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+// under collects what the lines that cover a package say, and whether any does.
+func under(lines map[string][]string, pkg string) (values []string, found bool) {
+	for head, v := range lines {
+		if matches(head, pkg) {
+			values, found = append(values, v...), true
+		}
+	}
+	return values, found
+}
+
+// unsafeFile is the name of a file that may import unsafe: x_unsafe.go, also
+// with a platform or _test behind it.
+var unsafeFile = regexp.MustCompile(`_unsafe(_[a-z0-9]+)*\.go$`)
+
+// inPlace reports whether a file lies in one of a fence's places.
+func inPlace(places []string, file string) bool {
+	dir := path.Dir(file)
+	return slices.ContainsFunc(places, func(place string) bool {
+		switch place {
+		case "nowhere":
+			return false
+		case "tests":
+			return strings.HasSuffix(file, "_test.go")
+		case "*_unsafe.go":
+			return unsafeFile.MatchString(path.Base(file))
+		}
+		return matches(place, dir)
+	})
+}
+
+// check returns one sentence for each breach of the policy in a file, whose
+// name is relative to the module's root.
+func (p *policy) check(file string, src []byte) ([]string, error) {
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	refuse := func(pos token.Pos, format string, args ...any) {
+		at := fset.Position(pos)
+		found = append(found, fmt.Sprintf("%s:%d: %s", at.Filename, at.Line, fmt.Sprintf(format, args...)))
+	}
+	pkg := path.Dir(file)
+	if _, listed := under(p.edges, pkg); !listed {
+		refuse(tree.Package, "package %s has no line in the import policy", pkg)
+	}
+	names := map[string]string{} // name in the file -> import path
+	for _, spec := range tree.Imports {
+		imp, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		name := path.Base(imp)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		if name == "." {
+			refuse(spec.Pos(), "dot import of %s hides what is used", imp)
+		}
+		names[name] = imp
+		if why := p.judge(file, pkg, imp); why != "" {
+			refuse(spec.Pos(), "%s", why)
+		}
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && names[x.Name] != "" {
+			full := names[x.Name] + "." + sel.Sel.Name
+			for _, f := range p.fences {
+				if f.name == full && !inPlace(f.places, file) {
+					refuse(sel.Pos(), "%s belongs in %s only", full, strings.Join(f.places, ", "))
+				}
+			}
+		}
+		return true
+	})
+	return found, nil
+}
+
+// judge says why one import is refused, or "".
+func (p *policy) judge(file, pkg, imp string) string {
+	for _, f := range p.fences {
+		if matches(f.name, imp) && !inPlace(f.places, file) {
+			return fmt.Sprintf("import of %s belongs in %s only", imp, strings.Join(f.places, ", "))
+		}
+	}
+	if never, _ := under(p.never, pkg); slices.Contains(never, imp) {
+		return fmt.Sprintf("%s may never import %s", pkg, imp)
+	}
+	edge := imp
+	switch rest, ours := strings.CutPrefix(imp, module+"/"); {
+	case imp == module:
+		edge = "."
+	case ours:
+		edge = rest
+	case !strings.Contains(strings.Split(imp, "/")[0], "."):
+		return "" // the standard library
+	}
+	allowed, _ := under(p.edges, pkg)
+	if strings.HasSuffix(file, "_test.go") {
+		more, _ := under(p.tests, pkg)
+		allowed = slices.Concat(allowed, more, p.tests[""], []string{pkg})
+	}
+	if !anyMatch(allowed, edge) {
+		return fmt.Sprintf("forbidden edge: %s -> %s", pkg, edge)
+	}
+	return ""
+}
+
+// TestImports reads the import clauses of every Go file, for every platform,
+// and holds them against the policy.
+func TestImports(t *testing.T) {
+	p, err := parsePolicy(importPolicy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := d.Name()
+			if name != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || base == "vendor" || name == "bin") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		files++
+		found, err := p.check(filepath.ToSlash(name), src)
+		for _, f := range found {
+			t.Error(f)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 2 {
+		t.Fatalf("read %d Go files: the test does not run at the module's root", files)
+	}
+}
+
+// TestImportPolicyRefuses is the control: bad files held in memory are refused
+// for the reason given, and their harmless neighbours are not.
+func TestImportPolicyRefuses(t *testing.T) {
+	p, err := parsePolicy(importPolicy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, file, src, want string }{
+		{"mechanism knows the cell", "internal/seccomp/a.go", `import "` + module + `/internal/cell"`, "forbidden edge: internal/seccomp -> internal/cell"},
+		{"outside knows the inside", "internal/cell/a.go", `import "` + module + `/internal/cellinit"`, "forbidden edge"},
+		{"the cell's tests may", "internal/cell/a_test.go", `import "` + module + `/internal/cellinit"`, ""},
+		{"library knows a command", "a.go", `import "` + module + `/cmd/glovebox"`, "forbidden edge: . -> cmd/glovebox"},
+		{"foreign module", "internal/cell/a.go", `import "example.com/x"`, "forbidden edge"},
+		{"test of its own package", "internal/cgroup/a_test.go", `import "` + module + `/internal/cgroup"`, ""},
+		{"unlisted package", "internal/misc/a.go", ``, "no line in the import policy"},
+		{"other platform", "internal/cell/a_darwin.go", `import "` + module + `/cmd/glovebox"`, "forbidden edge"},
+		{"unsafe anywhere", "internal/cell/a.go", `import "unsafe"`, "belongs in *_unsafe.go only"},
+		{"unsafe in its file", "internal/cell/a_unsafe.go", `import "unsafe"`, ""},
+		{"unsafe in a test", "internal/cell/a_test.go", `import "unsafe"`, "belongs in"},
+		{"unsafe in its test", "internal/cell/a_unsafe_test.go", `import "unsafe"`, ""},
+		{"commands start nothing", "cmd/glovebox/a.go", `import "os/exec"`, "import of os/exec belongs in"},
+		{"by another name", "a.go", `import x "os"` + "\n" + `var _ = x.StartProcess`, "os.StartProcess belongs in"},
+		{"ForkExec", "internal/cgroup/a.go", `import "syscall"` + "\n" + `var _ = syscall.ForkExec`, "syscall.ForkExec belongs in"},
+		{"ForkExec in the cell", "internal/cell/a.go", `import "syscall"` + "\n" + `var _ = syscall.ForkExec`, ""},
+		{"init handles signals", "internal/cellinit/a.go", `import "os/signal"`, "may never import os/signal"},
+		{"its tests too", "internal/cellinit/a_test.go", `import "os/signal"`, "may never import os/signal"},
+		{"dot import", "internal/cell/a.go", `import . "os"`, "dot import"},
+		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in nowhere only"},
+		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in nowhere only"},
+		{"cgo", "internal/cell/a.go", `import "C"`, "belongs in nowhere only"},
+		{"data does work", "api/a.go", `import "net/http"`, "may never import net/http"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found, err := p.check(c.file, []byte("package p\n"+c.src+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(found, "\n")
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

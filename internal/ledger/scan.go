@@ -1,0 +1,135 @@
+package ledger
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Scan reads every test and script below root and returns what they prove, and
+// one sentence for each line that says it wrongly.
+func Scan(root fs.FS) (proofs map[string][]string, problems []string, err error) {
+	s := scanner{proofs: map[string][]string{}}
+	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains([]string{".git", ".cache", "bin", "vendor"}, name) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		switch {
+		case strings.HasSuffix(name, "_test.go"):
+			return s.goFile(root, name)
+		case path.Ext(name) == ".txtar":
+			return s.script(root, name)
+		}
+		return nil
+	})
+	for id := range s.proofs {
+		slices.Sort(s.proofs[id])
+		s.proofs[id] = slices.Compact(s.proofs[id])
+	}
+	return s.proofs, s.problems, err
+}
+
+type scanner struct {
+	proofs   map[string][]string
+	problems []string
+}
+
+var (
+	provesLine = regexp.MustCompile(`^\s*proves\s+(.*)$`)
+	idLike     = regexp.MustCompile(`^[A-Z]-\d`)
+	testName   = regexp.MustCompile(`^(Test|Fuzz|Example|Benchmark)([^a-z]|$)`)
+)
+
+// ids returns the ids that a comment's line proves; ok is false for a line that
+// is not of this kind. Words after the ids are a remark.
+func (s *scanner) ids(where, line string) (ids []string, ok bool) {
+	m := provesLine.FindStringSubmatch(line)
+	if m == nil {
+		return nil, false
+	}
+	for _, word := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
+		word = strings.TrimRight(word, ".;:")
+		if !idLike.MatchString(word) {
+			break
+		}
+		if !Known(word) {
+			s.problems = append(s.problems, fmt.Sprintf("%s: unknown id %q", where, word))
+			continue
+		}
+		ids = append(ids, word)
+	}
+	return ids, len(ids) > 0
+}
+
+func (s *scanner) goFile(root fs.FS, name string) error {
+	src, err := fs.ReadFile(root, name)
+	if err != nil {
+		return err
+	}
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	docs := map[*ast.CommentGroup]string{}
+	for _, decl := range tree.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Doc != nil && f.Recv == nil && testName.MatchString(f.Name.Name) {
+			docs[f.Doc] = f.Name.Name
+		}
+	}
+	for _, group := range tree.Comments {
+		for _, c := range group.List {
+			where := fset.Position(c.Pos()).String()
+			for _, line := range strings.Split(c.Text, "\n") {
+				line = strings.TrimPrefix(line, "//")
+				found, ok := s.ids(where, line)
+				if !ok {
+					continue
+				}
+				test, isTest := docs[group]
+				if !isTest {
+					s.problems = append(s.problems, where+": a \"proves\" line outside the doc comment of a test")
+					continue
+				}
+				for _, id := range found {
+					s.proofs[id] = append(s.proofs[id], path.Dir(name)+"."+test)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// script reads the lines of a .txtar before its first file.
+func (s *scanner) script(root fs.FS, name string) error {
+	src, err := fs.ReadFile(root, name)
+	if err != nil {
+		return err
+	}
+	for n, line := range strings.Split(string(src), "\n") {
+		if strings.HasPrefix(line, "-- ") {
+			break
+		}
+		rest, isComment := strings.CutPrefix(line, "#")
+		if !isComment {
+			continue
+		}
+		found, _ := s.ids(fmt.Sprintf("%s:%d", name, n+1), rest)
+		for _, id := range found {
+			s.proofs[id] = append(s.proofs[id], name)
+		}
+	}
+	return nil
+}

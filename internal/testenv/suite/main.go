@@ -1,0 +1,166 @@
+// Command suite runs the tests of the whole repository twice, as root and again
+// as an ordinary user with delegated control groups, and counts them. Run by an
+// ordinary user it does only the second half, and says so.
+//
+//	suite [-half root|user|both] [-race] [-norace PKG,…] [-run RE] [-timeout D] [PACKAGE]…
+//
+// No test is ever skipped. A test that needs a certain host has it in its name
+// and is deselected, and listed, elsewhere:
+//
+//	AsRoot   needs root            AsUser   needs an ordinary user
+//	OnV1     needs cgroup v1       OnV2     needs cgroup v2 with a memory controller
+//
+// A test that skips itself all the same counts as failed. The last line is
+// "N passed, M failed".
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// settings are the command line's.
+type settings struct {
+	half     string
+	race     bool
+	norace   string
+	run      string
+	timeout  time.Duration
+	packages []string
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.half, "half", "both", "`root`, user or both")
+	flag.BoolVar(&s.race, "race", false, "use the race detector in the half as root")
+	flag.StringVar(&s.norace, "norace", "", "`packages` without it, with commas")
+	flag.StringVar(&s.run, "run", "", "only tests that match this `pattern`")
+	flag.DurationVar(&s.timeout, "timeout", 10*time.Minute, "the longest that one package may take")
+	flag.Parse()
+	s.packages = flag.Args()
+	if len(s.packages) == 0 {
+		s.packages = []string{"./..."}
+	}
+	total, err := s.both()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suite:", err)
+		total.failed++
+	}
+	fmt.Printf("%d passed, %d failed\n", total.passed, total.failed)
+	if total.failed > 0 || total.passed == 0 {
+		os.Exit(1)
+	}
+}
+
+func (s *settings) both() (count, error) {
+	var total count
+	root := os.Geteuid() == 0
+	if s.half != "user" {
+		if !root {
+			fmt.Println("== as root: not run, since this is an ordinary user; run it as root to have both halves")
+		} else if err := s.rootHalf(&total); err != nil {
+			return total, err
+		}
+	}
+	if s.half == "root" {
+		return total, nil
+	}
+	if !root {
+		fmt.Println("== as an ordinary user, in the control groups that are there")
+		return total, s.goTest(&total, "AsRoot", ".", nil, nil, s.packages)
+	}
+	return total, s.userHalf(&total)
+}
+
+func (s *settings) rootHalf(total *count) error {
+	all, err := packages(s.packages)
+	if err != nil {
+		return err
+	}
+	if s.race {
+		if _, err := exec.LookPath(cmp.Or(os.Getenv("CC"), "gcc")); err != nil {
+			fmt.Println("== no C compiler: without the race detector")
+			s.race = false
+		}
+	}
+	plain, raced := all, []string(nil)
+	if s.race {
+		not, err := packages(strings.Split(s.norace, ","))
+		if err != nil {
+			return err
+		}
+		plain, raced = split(all, not)
+	}
+	if len(raced) > 0 {
+		fmt.Println("== as root, with the race detector")
+		if err := s.goTest(total, "AsUser", ".", []string{"CGO_ENABLED=1"}, []string{"-race"}, raced); err != nil {
+			return err
+		}
+	}
+	if len(plain) == 0 {
+		return nil
+	}
+	fmt.Println("== as root")
+	return s.goTest(total, "AsUser", ".", []string{"CGO_ENABLED=0"}, nil, plain)
+}
+
+// split parts all into those in not and the others.
+func split(all, not []string) (in, others []string) {
+	for _, p := range all {
+		if strings.Contains("\n"+strings.Join(not, "\n")+"\n", "\n"+p+"\n") {
+			in = append(in, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return in, others
+}
+
+// packages are the import paths that go's patterns stand for.
+func packages(patterns []string) ([]string, error) {
+	if strings.Join(patterns, "") == "" {
+		return nil, nil
+	}
+	cmd := exec.Command("go", append([]string{"list"}, patterns...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.Fields(string(out)), err
+}
+
+// goTest runs go test in dir and adds up what it says. deselect is the part of
+// a name that does not belong in this half.
+func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs []string) error {
+	not := []string{deselect, cgroupDeselect()}
+	names, err := named(".", not)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		fmt.Println("   deselected:", n)
+	}
+	args := []string{"test", "-json", "-p", "1", "-timeout", s.timeout.String(), "-skip", skipPattern(not)}
+	if s.run != "" {
+		args = append(args, "-run", s.run)
+	}
+	cmd := exec.Command("go", append(append(args, flags...), pkgs...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Env = append(os.Environ(), env...)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	before := total.failed
+	readErr := total.read(pipe, os.Stdout)
+	if err := cmd.Wait(); err != nil && total.failed == before {
+		return fmt.Errorf("go test: %w", err) // it failed outside of any test
+	}
+	return readErr
+}
