@@ -1,0 +1,50 @@
+// Package seccomp turns a written policy into a system call filter.
+//
+// # The three answers
+//
+// Every system call of the newest kernel tables has a row in policy/*.txt, with a reason. A row allows the
+// call, refuses it with an errno that lets libc or the program fall back, or belongs to the kill class: what
+// no legitimate program calls, not even to find out whether it is there. The kill class is answered by a user
+// notification where a listener was asked for, else by SECCOMP_RET_KILL_PROCESS; it never runs. Numbers
+// without a row answer ENOSYS. On x86_64 every call of the i386 and x32 ABIs is of the kill class, on
+// aarch64 every call of 32-bit ARM.
+//
+// # The policy language
+//
+// A file is a list of rows; # starts the reason, which is required; a backslash joins two lines.
+//
+//	NAME ANSWER
+//	NAME if TEST and TEST : ANSWER ; if TEST : ANSWER ; else ANSWER
+//	let NAME = VALUE
+//	include FILE
+//
+// An ANSWER is allow, kill, errno ENAME, or denied ENAME, which answers the same errno but can never be
+// lifted with Policy.With. The first branch whose tests all hold decides. A TEST is one of
+//
+//	argN:WIDTH is V ...           one of the values
+//	argN:WIDTH mask M is V ...    one of the values, after masking
+//	argN:WIDTH only M             no bit outside M
+//	argN:WIDTH any M              at least one bit of M
+//	argN:WIDTH none M             no bit of M
+//	argN:ptr null                 both halves zero
+//
+// WIDTH is the width that the kernel gives the parameter: u16, u32 or u64. A test in a branch that refuses
+// compares exactly that width, as the kernel will; a test in a branch that allows compares that width and
+// demands zero above it. A VALUE is names and numbers joined by |, all inverted by a leading ~.
+//
+// loopback.txt is laid over a profile by Options.Loopback; each of its rows replaces one.
+//
+// # How to add a call
+//
+// A kernel with new calls: add their numbers to tables/*.tsv and a row for each name; the tests fail until
+// both exist. A program that needs a refused call: name it to Policy.With (the host's business, from a
+// trace), or change its row here if every guest should have it. A call that is always denied cannot be
+// added, and one with an argument rule cannot be widened.
+//
+// # Limits
+//
+// A filter sees register values, never memory: flags in a struct (clone3, openat2) and the address of a
+// sendmsg cannot be judged, so such calls are refused, or allowed because something else bounds them. It
+// cannot tell which file a descriptor is. The tables are those of Linux 7.0; the filter is for little-endian
+// x86_64 and aarch64.
+package seccomp
