@@ -182,7 +182,10 @@ func (g *Group) Kill() (bool, error) {
 // Remove closes every descriptor of the group and removes its directories. It waits
 // up to two seconds for the last member to be gone. What is left after that is an
 // error; Remove may then be called again. It is idempotent.
-func (g *Group) Remove() error {
+func (g *Group) Remove() error { return g.remove(removeWait) }
+
+// remove is Remove with another wait.
+func (g *Group) remove(wait time.Duration) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.removed = true
@@ -196,12 +199,19 @@ func (g *Group) Remove() error {
 		_ = f.Close()
 	}
 	g.entry = nil
-	deadline := time.Now().Add(removeWait)
+	deadline := time.Now().Add(wait)
 	var left []part
 	var errs []error
 	for _, pt := range g.parts {
-		if err := g.parent.host.sys.removePart(&pt, deadline); err != nil {
+		if pt.fd >= 0 && pt.tree.has("memory") && pt.awaitEmpty(deadline) {
+			g.parent.dropCharges(&pt)
+		}
+		if err := g.parent.host.sys.rmdirWait(pt.dir, deadline); err != nil {
 			left, errs = append(left, pt), append(errs, err)
+			continue
+		}
+		if pt.fd >= 0 {
+			_ = unix.Close(pt.fd)
 		}
 	}
 	g.parts = left

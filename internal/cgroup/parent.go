@@ -29,6 +29,8 @@ type Parent struct {
 	gid  atomic.Int64
 	next atomic.Uint64
 
+	keeper keeper
+
 	mu     sync.Mutex
 	seats  []seat
 	home   []*os.File

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,36 +15,59 @@ const (
 	lastPause  = 20 * time.Millisecond
 )
 
-// removePart removes one directory of a group.
-func (s *system) removePart(pt *part, deadline time.Time) error {
-	if pt.fd >= 0 && pt.tree.has("memory") {
-		dropCharges(pt)
-	}
-	err := s.rmdirWait(pt.dir, pt.fd, deadline)
-	if err == nil && pt.fd >= 0 {
-		_ = unix.Close(pt.fd)
-		pt.fd = -1
-	}
-	return err
+// A removed group stays in the kernel, unseen, for as long as file pages are charged to
+// it: those that its processes were the first to read, say of an interpreter. Dropping
+// them makes the next cell read them from the disk again; keeping them is harmless as
+// long as such groups stay few, since a page is charged once and later readers of it pin
+// nothing. So a parent keeps the pages of some groups, and of a few more as time goes by
+// (the kernel frees them when it needs memory), and drops those of all others.
+const (
+	keepBurst = 64
+	keepEvery = time.Minute
+)
+
+// keeper is the allowance of one parent. The zero value is a full one.
+type keeper struct {
+	mu   sync.Mutex
+	used int
+	last time.Time // when used was last brought up to date
 }
 
-// dropCharges asks the kernel to give up what is still charged to an empty v1 group,
-// mostly file pages that its processes were the first to read. Left alone they would
-// keep the removed group alive in the kernel. A failure only means that they do.
-func dropCharges(pt *part) {
+// take reports whether one more removed group may keep its file pages.
+func (k *keeper) take(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := now.Sub(k.last) / keepEvery; n > 0 {
+		k.used = max(0, k.used-int(min(n, keepBurst)))
+		k.last = now
+	}
+	if k.used >= keepBurst {
+		return false
+	}
+	k.used++
+	return true
+}
+
+// dropCharges settles what is still charged to a group that has lost its members. A
+// failure only means that the kernel keeps the removed group a while longer.
+func (p *Parent) dropCharges(pt *part) {
+	key, file, value := "cache", "memory.force_empty", "0"
 	if pt.tree.unified {
+		key, file = "file", "memory.high" // lowering it reclaims at once, on every kernel
+	}
+	stat, err := readAt(pt.fd, "memory.stat")
+	if err != nil {
 		return
 	}
-	usage, err := readAt(pt.fd, "memory.usage_in_bytes")
-	if err == nil && usage != "0\n" {
-		_ = writeAt(pt.fd, "memory.force_empty", "0")
+	if pages, ok := field([]byte(stat), key); !ok || pages == 0 || p.keeper.take(time.Now()) {
+		return
 	}
+	_ = writeAt(pt.fd, file, value)
 }
 
-// rmdirWait removes an empty group. While the kernel says busy it waits until the
-// deadline: on v2, with the directory's descriptor, for the event that the last
-// member is gone; else by a short back-off. A directory that is gone is a success.
-func (s *system) rmdirWait(dir string, fd int, deadline time.Time) error {
+// rmdirWait removes an empty group, trying again until the deadline while the kernel
+// says busy. A directory that is gone is a success.
+func (s *system) rmdirWait(dir string, deadline time.Time) error {
 	pause := firstPause
 	for {
 		err := s.rmdir(dir)
@@ -54,24 +78,40 @@ func (s *system) rmdirWait(dir string, fd int, deadline time.Time) error {
 		if !(errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINTR)) || left <= 0 {
 			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
 		}
-		if fd >= 0 && awaitEmpty(fd, left) {
-			fd = -1 // told once; if it is still busy, go on by the clock
-			continue
+		time.Sleep(min(pause, left))
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// awaitEmpty waits for a group to lose its last member, on v2 for the kernel's event,
+// on v1, which sends none, by looking again after a growing pause. It reports whether
+// the group is empty.
+func (pt *part) awaitEmpty(deadline time.Time) bool {
+	if pt.tree.unified {
+		return awaitEvent(pt.fd, deadline)
+	}
+	pause := firstPause
+	for {
+		tasks, err := readAt(pt.fd, "tasks")
+		if err != nil || tasks == "" {
+			return err == nil
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false
 		}
 		time.Sleep(min(pause, left))
 		pause = min(2*pause, lastPause)
 	}
 }
 
-// awaitEmpty waits for a v2 group to lose its last member. False: not a v2 group, or
-// the time was up.
-func awaitEmpty(dirfd int, wait time.Duration) bool {
+// awaitEvent is awaitEmpty on v2.
+func awaitEvent(dirfd int, deadline time.Time) bool {
 	fd, err := openAt(dirfd, "cgroup.events", unix.O_RDONLY)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	deadline := time.Now().Add(wait)
 	var buf [256]byte
 	for range 1000 {
 		n, err := preadFD(fd, buf[:])

@@ -123,7 +123,7 @@ func (s *system) clear(dir string, depth int, budget *int, deadline time.Time) e
 			return err
 		}
 	}
-	return s.rmdirWait(dir, -1, deadline)
+	return s.rmdirWait(dir, deadline)
 }
 
 // subdirs lists the directories in dir, a bounded number of them.
