@@ -33,14 +33,14 @@ const module = "github.com/glovebox-dev/glovebox"
 // _test.go file), "*_unsafe.go" or "nowhere". A package without a line of its
 // own may not exist.
 const importPolicy = `
-# Plain data and mechanisms: leaves that know nothing of each other.
+# Plain data, then mechanisms that know nothing of each other.
 api:
 languages:           api
+internal/cellproto:  api golang.org/x/sys/...
 internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
-internal/attest:     api golang.org/x/sys/...
-internal/cellproto:  api golang.org/x/sys/...
+internal/attest:     api internal/cellproto golang.org/x/sys/...
 never api:           os os/exec net net/http syscall unsafe
 
 # The inside of a cell. Small, since it becomes PID 1 beside every guest; a
@@ -80,11 +80,11 @@ tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
-fence os.StartProcess:      internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
-fence syscall.StartProcess: internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
-fence syscall.ForkExec:     internal/cell internal/cellinit matrix bench examples/... internal/testenv/... tests
-fence syscall.Exec:         internal/cellinit internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere

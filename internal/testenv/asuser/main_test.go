@@ -68,7 +68,7 @@ func leftovers(t *testing.T, cmd *exec.Cmd) []string {
 	return append(found, dirs...)
 }
 
-func TestRunsAsUserAsRoot(t *testing.T) {
+func TestOtherUserAsRoot(t *testing.T) {
 	cmd := asuser(t, "-env", "GREETING=hi", "sh", "-c",
 		`id -u; id -g; id -G; echo $GREETING; touch $HOME/a $TMPDIR/b && echo wrote; cat /etc/shadow 2>&1 >/dev/null | grep -c denied; exit 7`)
 	out, err := cmd.Output()

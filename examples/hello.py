@@ -1,0 +1,2 @@
+# The smallest program: one line, exit 0.
+print("hello from a cell")

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/api"
+)
+
+// TestTour is the tour itself: every sample program ends as it should.
+func TestTour(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"glovebox", "glovebox-init"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(bin, name), "../../cmd/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+	var out strings.Builder
+	wrong, err := tour(&out, filepath.Join(bin, "glovebox"), "..")
+	if err != nil || wrong > 0 {
+		t.Fatalf("%d programs did not end as they should, %v\n%s", wrong, err, &out)
+	}
+	t.Log(out.String())
+}
+
+// What a program prints cannot reach the terminal as it is.
+func TestRemarkQuotes(t *testing.T) {
+	one := int64(1)
+	got := remark(&api.Result{Cause: "wall", OOMKills: &one, Stdout: "\x1b[31mred\nmore", Stderr: strings.Repeat("e", 200)})
+	if want := `wall, 1 killed for memory, "\x1b[31mred", "` + strings.Repeat("e", 60) + `"`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
