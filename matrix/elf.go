@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,27 @@ func (t *Tree) AddBinaryWithLibs(name string) error {
 // module that AddTree took along, and not the file.
 func (t *Tree) AddLibs(name string) error {
 	return t.needs(name, map[string]bool{})
+}
+
+// AddTreeWithLibs is AddTree and, for each shared library in the folder,
+// AddLibs: what an interpreted language needs for its modules.
+func (t *Tree) AddTreeWithLibs(src, dst string) error {
+	if err := t.AddTree(src, dst); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	return filepath.WalkDir(src, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !isLibrary(p) {
+			return err
+		}
+		return t.needs(p, seen)
+	})
+}
+
+// isLibrary goes by the name: lib.so or lib.so.1.
+func isLibrary(name string) bool {
+	base := filepath.Base(name)
+	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
 }
 
 // addELF adds a program or library and what it needs.

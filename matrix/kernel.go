@@ -82,8 +82,7 @@ func moduleRoot() (string, error) {
 // Debian mirror of this machine. When no suite gives it the error is
 // ErrUnavailable with what every suite answered.
 func Fetch(ctx context.Context, name string) (Kernel, error) {
-	places, ok := suites[name]
-	if !ok {
+	if _, ok := suites[name]; !ok {
 		return Kernel{}, fmt.Errorf("kernel %q is unknown: there are %s", name, strings.Join(Names(), ", "))
 	}
 	cache, err := CacheDir()
@@ -103,8 +102,13 @@ func Fetch(ctx context.Context, name string) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kernel %s: %w: %w", name, ErrUnavailable, err)
 	}
+	return fetchNew(ctx, dir, name, m)
+}
+
+// fetchNew gets a kernel from the first suite that has it.
+func fetchNew(ctx context.Context, dir, name string, m mirrors) (Kernel, error) {
 	var tried []error
-	for _, suite := range places {
+	for _, suite := range suites[name] {
 		k, err := fetchFrom(ctx, dir, name, suite, m)
 		if err == nil {
 			return k, nil

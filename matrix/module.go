@@ -54,6 +54,12 @@ func moduleName(p string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
+// has says whether the kernel has something as a module.
+func (s *moduleSet) has(name string) bool {
+	_, ok := s.paths[strings.ReplaceAll(name, "-", "_")]
+	return ok
+}
+
 // add puts a module after those that it depends on. One that is built into the
 // kernel needs nothing.
 func (s *moduleSet) add(ctx context.Context, name string) error {

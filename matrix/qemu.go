@@ -51,6 +51,7 @@ func (vm VM) boot(ctx context.Context, initrd string, collect func(io.Reader, fu
 	var complaints bytes.Buffer
 	cmd := exec.CommandContext(ctx, emulator, vm.arguments(initrd)...)
 	cmd.Stderr = &complaints
+	cmd.WaitDelay = 5 * time.Second
 	cmd.ExtraFiles = []*os.File{consoleW, framesW}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 

@@ -96,7 +96,7 @@ func (vm VM) Run(ctx context.Context, commands []Command) ([]Output, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the machine did not end in %v", limit))
 	defer cancel()
 	console, err := vm.boot(ctx, initrd, func(r io.Reader, booted func()) error {
-		return collect(r, outputs, booted, vm.Live)
+		return vm.collect(r, outputs, booted)
 	})
 	for i := range outputs {
 		outputs[i].Console = console
@@ -108,8 +108,9 @@ func (vm VM) Run(ctx context.Context, commands []Command) ([]Output, error) {
 }
 
 // collect fills outputs from the frames of a machine. It calls booted at the
-// first one and fails unless the last one says that all is done.
-func collect(r io.Reader, outputs []Output, booted func(), live func(int, bool, []byte)) error {
+// first one, which must come from the kernel that was asked for, and fails
+// unless the last one says that all is done.
+func (vm VM) collect(r io.Reader, outputs []Output, booted func()) error {
 	frames := job.NewReader(r)
 	for {
 		f, err := frames.Read()
@@ -119,7 +120,12 @@ func collect(r io.Reader, outputs []Output, booted func(), live func(int, bool, 
 		if err != nil {
 			return err
 		}
-		booted()
+		if f.Seq == 0 {
+			booted()
+			if f.Kind != job.Hello || f.Text != vm.Kernel.Release {
+				return fmt.Errorf("the guest began with %s %q instead of release %s", f.Kind, f.Text, vm.Kernel.Release)
+			}
+		}
 		if f.Command < 0 || f.Command >= len(outputs) {
 			return fmt.Errorf("a frame speaks of command %d", f.Command)
 		}
@@ -128,8 +134,8 @@ func collect(r io.Reader, outputs []Output, booted func(), live func(int, bool, 
 		case job.Done:
 			return nil
 		case job.Data:
-			if live != nil {
-				live(f.Command, f.Stderr, f.Data)
+			if vm.Live != nil {
+				vm.Live(f.Command, f.Stderr, f.Data)
 			}
 			if f.Stderr {
 				out.Stderr = append(out.Stderr, f.Data...)
@@ -165,6 +171,9 @@ func (vm VM) pack(ctx context.Context, name string, commands []Command) error {
 	if vm.Swap {
 		j.SwapMB = swapMB
 		modules = append(modules, "zram")
+		if set.has("lzo-rle") { // older kernels compress with a module of their own
+			modules = append(modules, "lzo-rle")
+		}
 	}
 	for _, m := range modules {
 		if err := set.add(ctx, m); err != nil {

@@ -26,7 +26,7 @@ func setUp(j job.Job, note func(error)) error {
 	}
 	switch j.Cgroup {
 	case "", "v2":
-		if err := mount("cgroup2", cgroupRoot, "cgroup2", cgroupFlags, "nsdelegate"); err != nil {
+		if err := mount("cgroup2", cgroupRoot, "cgroup2", cgroupFlags, "nsdelegate,memory_recursiveprot"); err != nil {
 			return err
 		}
 		note(enableControllers(cgroupRoot))

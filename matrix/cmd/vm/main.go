@@ -1,4 +1,4 @@
-// Command vm runs one static program in a machine with an old or a new kernel
+// Command vm runs one program in a machine with an old or a new kernel
 // and passes on what it prints and how it ends:
 //
 //	go run ./matrix/cmd/vm -kernel 5.10 -cgroup v1 -uid 1000 -- ./some.test -test.v
@@ -50,7 +50,7 @@ func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("vm", flag.ContinueOnError)
 	f.Usage = func() {
-		fmt.Fprintln(f.Output(), "usage: vm [flags] -- PROGRAM [ARGUMENT...]\n\nPROGRAM is a file of this host and should be static. The flags are:")
+		fmt.Fprintln(f.Output(), "usage: vm [flags] -- PROGRAM [ARGUMENT...]\n\nPROGRAM is a file of this host; it goes to /opt with its shared libraries. The flags are:")
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.kernel, "kernel", "6.1", "`series` of the kernel: "+strings.Join(matrix.Names(), ", "))
@@ -141,6 +141,9 @@ func (o *options) collect() error {
 	if err := t.AddFile(o.command.Path, host); err != nil {
 		return err
 	}
+	if err := t.AddLibs(host); err != nil {
+		return err
+	}
 	for _, b := range o.binaries {
 		if err := t.AddBinaryWithLibs(b); err != nil {
 			return err
@@ -156,7 +159,7 @@ func (o *options) collect() error {
 			return err
 		}
 		if info.IsDir() {
-			err = t.AddTree(src, dst)
+			err = t.AddTreeWithLibs(src, dst)
 		} else {
 			err = t.AddFile(dst, src)
 		}
