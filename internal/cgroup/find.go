@@ -71,6 +71,9 @@ func choose(sys *system, entries []entry, mounts []mount) (*Host, error) {
 	if onV1[0] == other {
 		other = required[1]
 	}
+	if !hasV2 {
+		return nil, &UnavailableError{Controller: other, Reason: "no hierarchy has it", Remedy: remedyKernel}
+	}
 	return nil, &UnavailableError{Controller: other,
 		Reason: onV1[0] + " is on cgroup v1 and " + other + " is not: one cell cannot be in both with one step", Remedy: remedyOneTree}
 }

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,13 +27,14 @@ func init() { runtime.LockOSThread() }
 
 // helpers are the programs. Each gets its arguments and returns its exit code.
 var helpers = map[string]func(args []string) int{
-	"wait":    helperWait,
-	"alloc":   helperAlloc,
-	"fork":    helperFork,
-	"spin":    helperSpin,
-	"hold":    helperHold,
-	"user":    helperUser,
-	"members": helperMembers,
+	"wait":     helperWait,
+	"alloc":    helperAlloc,
+	"fork":     helperFork,
+	"spin":     helperSpin,
+	"hold":     helperHold,
+	"user":     helperUser,
+	"members":  helperMembers,
+	"launcher": helperLauncher,
 }
 
 func TestMain(m *testing.M) {
@@ -196,12 +198,53 @@ func helperUser([]string) int {
 	return say("good " + h.Describe())
 }
 
+// helperLauncher waits for a line, starts a process in the group that its descriptors
+// from 3 on lead to, and prints what that process read about itself.
+func helperLauncher(args []string) int {
+	say := func(v ...any) int { fmt.Println(strings.ReplaceAll(fmt.Sprint(v...), "\n", " ")); return 0 }
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.ReadString('\n'); err != nil {
+		return 3
+	}
+	n, _ := strconv.Atoi(args[1])
+	var entry, home []*os.File
+	for i := range n {
+		entry = append(entry, os.NewFile(uintptr(3+i), "entry"))
+		home = append(home, os.NewFile(uintptr(3+n+i), "home"))
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), helperEnv+"=members")
+	if args[0] == "unified" {
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: 3, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP}
+		out, err := cmd.Output()
+		if err != nil {
+			return say("start: ", err)
+		}
+		return say(string(out))
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	var out []byte
+	err := onThread(func() error {
+		if err := enter(entry); err != nil {
+			return err
+		}
+		var err error
+		out, err = cmd.Output()
+		return errors.Join(err, enter(home))
+	})
+	if err != nil {
+		return say("start: ", err)
+	}
+	return say(string(out))
+}
+
 // child is a helper that runs in a group from birth.
 type child struct {
 	name   string
 	args   []string
 	stdin  *os.File            // instead of a pipe of its own
 	attr   syscall.SysProcAttr // what else to ask for
+	files  []*os.File          // descriptors from 3 on
 	cmd    *exec.Cmd
 	in     io.Closer
 	out    *bufio.Reader
@@ -214,6 +257,7 @@ func (c *child) start(p *Parent, g *Group) error {
 	c.cmd = exec.Command("/proc/self/exe", c.args...)
 	c.cmd.Env = append(os.Environ(), helperEnv+"="+c.name)
 	c.cmd.SysProcAttr = &c.attr
+	c.cmd.ExtraFiles = c.files
 	c.cmd.Stderr = &c.stderr
 	if c.stdin != nil {
 		c.cmd.Stdin = c.stdin
