@@ -93,3 +93,13 @@ func (l Limits) Lower(by Limits) Limits {
 	}
 	return l
 }
+
+// Over returns the limits with zero fields taken from def.
+func (l Limits) Over(def Limits) Limits {
+	for _, f := range limitFields {
+		if *f.of(&l) == 0 {
+			*f.of(&l) = *f.of(&def)
+		}
+	}
+	return l
+}

@@ -1,10 +1,9 @@
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Command glovebox-init is the launcher of cells and the first process of each.
 // It is started by the glovebox library, never by hand.
 package main
-
-//go:debug asyncpreemptoff=1
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
 
 import (
 	"os"

@@ -22,7 +22,6 @@ func (c *cell) seal() error {
 		do    func() error
 	}{
 		{"cgroup namespace", c.cgroupNamespace},
-		{"time", c.timeNamespace},
 		{"deadline", c.armDeadline},
 		{"landlock", c.landlockInit},
 		{"rlimits", c.fixedRlimits},
@@ -53,36 +52,6 @@ func (c *cell) cgroupNamespace() error {
 		return nil
 	}
 	return unix.Unshare(unix.CLONE_NEWCGROUP)
-}
-
-// timeNamespace gets the guest clocks that start at its hand-over. The offsets
-// are written then, through a descriptor opened while this thread may.
-func (c *cell) timeNamespace() error {
-	if !c.arm.TimeNS {
-		c.applied("time", false, "this kernel cannot give a vforked child a time namespace (before 6.1)")
-		return nil
-	}
-	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
-		c.applied("time", false, "unshare: "+err.Error())
-		return nil
-	}
-	// A process that is not dumpable may not open its own files of /proc for
-	// writing. There is no guest yet, and nobody else in this namespace.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if !c.off("dumpable") {
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("timens_offsets: %w", err)
-	}
-	c.timens = fd
-	c.applied("time", true, "own time namespace, clocks start near zero")
-	return nil
 }
 
 func (c *cell) armDeadline() (err error) {

@@ -1,0 +1,261 @@
+package glovebox
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cell"
+	"github.com/glovebox-dev/glovebox/languages"
+)
+
+// The data of a run; see package api.
+type (
+	Program  = api.Program
+	File     = api.File
+	Limits   = api.Limits
+	Result   = api.Result
+	Status   = api.Status
+	Layer    = api.Layer
+	Evidence = api.Evidence
+	Event    = api.Event
+
+	FieldError   = api.FieldError
+	SandboxError = api.SandboxError
+)
+
+// Errors that mean that Glovebox could not do its work. How a program ended is
+// never an error; it is the Verdict of its Result.
+var (
+	ErrSandboxUnavailable = api.ErrSandboxUnavailable
+	ErrBusy               = api.ErrBusy
+	ErrClosed             = api.ErrClosed
+)
+
+// Sandbox is how much of the wall must stand.
+type Sandbox string
+
+const (
+	// Require refuses to run anything unless every layer holds. The default.
+	Require Sandbox = "require"
+	// Auto runs with what this host can enforce and says in every Result what
+	// that was.
+	Auto Sandbox = "auto"
+)
+
+// Options of [New]. The zero value is the safe default.
+type Options struct {
+	// Sandbox is [Require] or [Auto]; empty means Require.
+	Sandbox Sandbox
+	// InitPath is the glovebox-init program. Empty means the one beside the
+	// running program, or the running program itself when [Init] was called.
+	// The file must belong to root or this user and be writable by no other.
+	InitPath string
+	// Armed is how many sealed cells wait for a program, so that a Run need not
+	// wait for one to be built. Zero means 2; a negative number means none. An
+	// armed cell takes about 2.5 MB.
+	Armed int
+	// MaxCells bounds the programs that run at once; a Run beyond it waits for
+	// its context. Zero means four for each processor.
+	MaxCells int
+	// MaxLimits lowers the ceilings of a program's limits. Zero fields keep the
+	// library's own.
+	MaxLimits Limits
+	// Profiles adds system calls to a profile, by its name. A call that is always
+	// denied is refused by [New].
+	Profiles map[string][]string
+	// Logger gets what is of interest to an operator. It never sees source,
+	// input or output. Nil means silence.
+	Logger *slog.Logger
+
+	controlOff []string // negative controls of this package's tests
+}
+
+// Box runs programs. It is safe for concurrent use; Close it.
+type Box struct {
+	host *cell.Host
+	max  api.Limits
+}
+
+// New finds out what this host can enforce, proves it on a throwaway cell, and
+// arms the first cells. The error wraps [ErrSandboxUnavailable] when a layer is
+// missing under [Require], or when nothing can be sealed at all.
+func New(o Options) (*Box, error) {
+	cfg, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	host, err := cell.Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{host: host, max: cfg.Max}, nil
+}
+
+func (o Options) config() (cell.Config, error) {
+	cfg := cell.Config{
+		Mode: cell.Mode(o.Sandbox), InitPath: o.InitPath, Armed: o.Armed, MaxCells: o.MaxCells,
+		Paths: languages.Paths(), Additions: o.Profiles, Log: o.Logger, ControlOff: o.controlOff,
+		Max: api.MaxLimits(runtime.NumCPU(), machineMemory()).Lower(o.MaxLimits),
+	}
+	switch o.Sandbox {
+	case "":
+		cfg.Mode = cell.Require
+	case Require, Auto:
+	default:
+		return cfg, &FieldError{Field: "Sandbox", Value: o.Sandbox, Reason: `must be "require" or "auto"`}
+	}
+	if len(o.controlOff) > 0 {
+		cfg.Mode = cell.Off
+	}
+	switch {
+	case cfg.Armed == 0:
+		cfg.Armed = 2
+	case cfg.Armed < 0:
+		cfg.Armed = 0
+	}
+	cfg.Reserve = min(cfg.Armed, 4)
+	if cfg.MaxCells < 0 {
+		return cfg, &FieldError{Field: "MaxCells", Value: o.MaxCells, Reason: "must not be negative"}
+	}
+	if cfg.MaxCells == 0 {
+		cfg.MaxCells = 4 * runtime.NumCPU()
+	}
+	if cfg.InitPath == "" {
+		cfg.InitPath = selfInit()
+	}
+	return cfg, nil
+}
+
+// machineMemory is the ceiling of a cell's memory.
+func machineMemory() int64 {
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) != nil {
+		return 1 << 30
+	}
+	return int64(si.Totalram) * int64(si.Unit)
+}
+
+// Run runs one program to its end. The context ends it with the verdict
+// canceled. The error is nil whenever there is a Result: a *FieldError for a
+// program that is not well formed, ErrClosed, or the context's error when it
+// ended before a cell was free.
+func (b *Box) Run(ctx context.Context, p Program) (*Result, error) {
+	r, err := b.Start(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return r.Wait()
+}
+
+// RunOption is what a caller takes part in a run with.
+type RunOption func(*cell.Streams)
+
+// WithStdin copies r to the program's standard input until it ends, in place
+// of Program.Stdin. A Read of r that is pending when the program ends is left
+// to end by itself.
+func WithStdin(r io.Reader) RunOption { return func(s *cell.Streams) { s.Stdin = r } }
+
+// WithEvents calls f for everything that happens, in order and one call at a
+// time, from the run's goroutines. Output chunks never split a character.
+func WithEvents(f func(Event)) RunOption { return func(s *cell.Streams) { s.Event = f } }
+
+// Running is a program on its way.
+type Running struct {
+	id     string
+	cancel context.CancelFunc
+	done   chan struct{}
+	result *Result
+	err    error
+}
+
+// Start checks a program and starts it. The context ends it.
+func (b *Box) Start(ctx context.Context, p Program, opts ...RunOption) (*Running, error) {
+	job, err := b.resolve(&p)
+	if err != nil {
+		return nil, err
+	}
+	var s cell.Streams
+	if p.Stdin != nil {
+		s.Stdin = bytes.NewReader(p.Stdin)
+	}
+	for _, o := range opts {
+		o(&s)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Running{id: newID(), cancel: cancel, done: make(chan struct{})}
+	if f := s.Event; f != nil {
+		s.Event = func(e Event) {
+			if e.Result != nil {
+				e.Result.ID = r.id
+			}
+			f(e)
+		}
+	}
+	go func() {
+		defer close(r.done)
+		defer cancel()
+		r.result, r.err = b.host.Run(ctx, job, s)
+		if r.result != nil {
+			r.result.ID = r.id
+		}
+	}()
+	return r, nil
+}
+
+// ID is the run's own, 128 random bits.
+func (r *Running) ID() string { return r.id }
+
+// Kill ends the program; the verdict is canceled.
+func (r *Running) Kill() { r.cancel() }
+
+// Wait returns when the program has ended and its verdict is known. It may be
+// called more than once.
+func (r *Running) Wait() (*Result, error) {
+	<-r.done
+	return r.result, r.err
+}
+
+// Status is what this host can enforce, as found by New.
+func (b *Box) Status() Status { return b.host.Status() }
+
+// Close ends every running program with the verdict interrupted and returns
+// when nothing is left of any cell. It is idempotent.
+func (b *Box) Close() error { return b.host.Close() }
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// CheckHost tells what this host can enforce, without running a program. It
+// never fails: what keeps it from an answer is in the answer.
+func CheckHost(o Options) Status {
+	o.Sandbox, o.Armed = Auto, -1
+	b, err := New(o)
+	if err != nil {
+		return statusOf(err)
+	}
+	defer b.Close()
+	return b.Status()
+}
+
+func statusOf(err error) Status {
+	var s *SandboxError
+	if asSandbox(err, &s) {
+		return s.Status
+	}
+	host, _ := os.Hostname()
+	_ = host
+	return Status{Warnings: []string{strings.TrimSpace(err.Error())}, APIVersion: api.Version}
+}

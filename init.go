@@ -1,0 +1,38 @@
+package glovebox
+
+import (
+	"errors"
+	"os"
+
+	"github.com/glovebox-dev/glovebox/internal/cellinit"
+)
+
+var initCalled bool
+
+// Init lets a program that ships no glovebox-init beside it be its own: call it
+// first in main, before flags are read or goroutines started. In a process that
+// Glovebox started as launcher or as the first process of a cell it does not
+// return; in every other it does nothing but remember that it was called.
+//
+// The program must be built without cgo (CGO_ENABLED=0): sealing needs a call
+// on every thread, which the Go runtime makes only then.
+func Init() {
+	initCalled = true
+	if len(os.Args) == 2 && os.Args[0] == cellinit.Name && (os.Args[1] == cellinit.ModeLauncher || os.Args[1] == cellinit.ModeInit) {
+		cellinit.Main(os.Args)
+	}
+}
+
+// selfInit is the running program, when it called Init.
+func selfInit() string {
+	if !initCalled {
+		return ""
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func asSandbox(err error, to **SandboxError) bool { return errors.As(err, to) }

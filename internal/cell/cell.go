@@ -1,0 +1,266 @@
+package cell
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/attest"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+)
+
+// armTimeout bounds the time from the start of init to its report.
+const armTimeout = 10 * time.Second
+
+// maxReply bounds a frame from init: it is hostile input.
+const maxReply = 64 << 10
+
+// cell is one sealed process tree that waits for its job, runs it, or is gone.
+type cell struct {
+	h       *Host
+	kind    kind
+	place   *place
+	uid     int // in the launcher's namespace; 0: shared
+	control *net.UnixConn
+	stdin   *os.File // the host's ends
+	stdout  *os.File
+	stderr  *os.File
+	pidfd   int
+	witness *attest.Witness
+	policy  *policy
+
+	armedAt  time.Time
+	evidence api.Evidence
+	steps    []cellproto.Step
+}
+
+// stageError is a failure with the stage of the cell's life it belongs to.
+type stageError struct {
+	stage string
+	err   error
+}
+
+func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
+
+// arm makes a sealed and attested cell in a place, which it takes over whatever
+// happens; with nil it takes a prepared one or makes it.
+func (h *Host) arm(k kind, p *place) (_ *cell, err error) {
+	if p == nil {
+		var ok bool
+		if p, ok = h.slots.take(); !ok {
+			if p, err = h.prepare(); err != nil {
+				return nil, &stageError{"prepare", err}
+			}
+		}
+	}
+	c := &cell{h: h, kind: k, place: p, pidfd: -1}
+	defer func() {
+		if err != nil {
+			c.destroy()
+		}
+	}()
+	uid, gid := os.Geteuid(), os.Getegid()
+	inside := guestID
+	if h.ids != nil {
+		if c.uid, err = h.ids.take(); err != nil {
+			return nil, &stageError{"identity", err}
+		}
+		inside = c.uid
+		uid, gid = h.ids.base+c.uid, h.ids.base+c.uid
+	}
+	_ = gid
+	n := nonce()
+	a, err := h.arming(k, inside, inside, n)
+	if err != nil {
+		return nil, err
+	}
+	if c.policy, err = h.policy(k); err != nil {
+		return nil, err
+	}
+	if err := c.launch(); err != nil {
+		return nil, &stageError{"start", err}
+	}
+	report, err := c.build(a)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(report.Nonce, n) {
+		return nil, &stageError{"attest", errors.New("the report is not for this cell")}
+	}
+	c.armedAt = time.Now()
+	c.steps = report.Steps
+	return c, c.attest(a, report, uid)
+}
+
+// launch makes the streams and starts init in the place.
+func (c *cell) launch() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control's end")
+	defer ours.Close()
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return err
+	}
+	c.control = conn.(*net.UnixConn)
+	stdin, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.stdin = w
+	defer stdin.Close()
+	r, stdout, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.stdout = r
+	defer stdout.Close()
+	r, stderr, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.stderr = r
+	defer stderr.Close()
+	c.pidfd, err = c.place.slot.start([4]*os.File{theirs, stdin, stdout, stderr})
+	runtime.KeepAlive(theirs)
+	return err
+}
+
+// build sends the arm frame and reads init's report.
+func (c *cell) build(a *cellproto.Arm) (*cellproto.Armed, error) {
+	if err := c.control.SetDeadline(time.Now().Add(armTimeout)); err != nil {
+		return nil, err
+	}
+	defer c.control.SetDeadline(time.Time{})
+	if err := cellproto.WriteFrame(c.control, cellproto.TypeArm, a.Encode()); err != nil {
+		return nil, &stageError{"arm", err}
+	}
+	t, p, err := cellproto.ReadFrame(c.control, maxReply)
+	if err != nil {
+		return nil, &stageError{"arm", fmt.Errorf("init ended without a report: %w", err)}
+	}
+	switch t {
+	case cellproto.TypeArmed:
+		r, err := cellproto.DecodeArmed(p)
+		if err != nil {
+			return nil, &stageError{"arm", err}
+		}
+		return r, nil
+	case cellproto.TypeFailed:
+		f, err := cellproto.DecodeFailed(p)
+		if err != nil {
+			return nil, &stageError{"arm", err}
+		}
+		return nil, &stageError{f.Stage, errors.New(f.Message)}
+	}
+	return nil, &stageError{"arm", fmt.Errorf("frame of type %d", t)}
+}
+
+// limits are what the kernel must enforce for a job, from the moment of
+// hand-over. A task more than init's own is the guest's: init and, on v1, the
+// launcher's thread are counted as they are now, and init starts no thread
+// after this.
+func (c *cell) limits(l api.Limits) (cgroup.Limits, error) {
+	now, err := c.place.group.Counters()
+	if err != nil {
+		return cgroup.Limits{}, err
+	}
+	if now.Tasks == nil {
+		return cgroup.Limits{}, errors.New("the number of tasks cannot be read")
+	}
+	return cgroup.Limits{MemoryBytes: l.MemoryBytes, Tasks: *now.Tasks + l.Pids, CPUPercent: l.CPUPercent}, nil
+}
+
+// handOver puts the job's limits in force and looks once more, from outside, at
+// what could have changed while the cell was armed.
+func (c *cell) handOver(l api.Limits) error {
+	if g := c.place.group; g != nil {
+		want, err := c.limits(l)
+		if err == nil {
+			err = g.SetLimits(want)
+		}
+		if err == nil {
+			err = g.CheckLimits(want)
+		}
+		if err == nil {
+			err = g.Member(c.witness.Dir())
+		}
+		if err != nil {
+			return &stageError{"cgroup", err}
+		}
+	}
+	if err := c.witness.Threads(c.want()); err != nil {
+		return &stageError{"attest", err}
+	}
+	c.evidence.AttestedMS = ms(time.Since(c.armedAt))
+	return nil
+}
+
+func (c *cell) want() attest.Want {
+	h := c.h
+	w := attest.Want{Seccomp: h.feat.seccomp, Privileges: !h.off("privileges"), Signals: !h.off("signals"), GuestUID: -1}
+	if h.ids != nil && !h.off("privileges") {
+		w.GuestUID = h.ids.base + c.uid
+	}
+	return w
+}
+
+// kill ends every process of the cell: by the pidfd of its first, which takes
+// its pid namespace with it, and by the group where the kernel offers that.
+func (c *cell) kill() {
+	if c.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0)
+	}
+	if c.place.group != nil {
+		_, _ = c.place.group.Kill()
+	}
+}
+
+// destroy ends the cell, if it was started, and gives back all it had.
+func (c *cell) destroy() {
+	c.kill()
+	c.ashes()
+}
+
+// ashes gives back what the cell had, after its end or its death.
+func (c *cell) ashes() {
+	if c.control != nil {
+		c.control.Close() // init ends at this too
+	}
+	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if c.pidfd >= 0 {
+		if how, err := c.place.slot.exited(); err != nil {
+			c.h.log.Error("a cell did not end", "error", err, "how", how)
+		}
+		unix.Close(c.pidfd)
+	} else {
+		c.place.slot.drop()
+	}
+	if c.witness != nil {
+		c.witness.Close()
+	}
+	if c.place.group != nil {
+		if err := c.place.group.Remove(); err != nil {
+			c.h.log.Error("a control group was not removed", "error", err)
+		}
+	}
+	if c.uid != 0 {
+		c.h.ids.give(c.uid)
+	}
+}

@@ -1,0 +1,113 @@
+// Package cell runs one program in one sealed, single-use process tree and says
+// how it ended. It is the host's side of the wall: it starts the launcher,
+// keeps cells armed, checks from outside what init reports from inside, hands
+// over the job, drains the output, holds the deadlines, and gives the verdict
+// from the kernel's counters.
+//
+// Data flows one way: [Open] finds out what this host can enforce; [Host.Run]
+// takes or makes an armed cell ([Host.acquire]), hands it the job, watches it
+// and settles it.
+package cell
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
+)
+
+// Mode is how much of the sandbox must hold.
+type Mode string
+
+// The modes. Off exists for the negative controls of tests alone.
+const (
+	Require Mode = "require"
+	Auto    Mode = "auto"
+	Off     Mode = "off"
+)
+
+// Config is what a host program decides once.
+type Config struct {
+	Mode     Mode
+	InitPath string   // the glovebox-init to use; empty: beside the program
+	Armed    int      // cells kept armed; 0 none
+	Reserve  int      // slots kept prepared; 0 none
+	MaxCells int      // cells alive at once, armed ones not counted
+	Paths    []string // what languages need of the host beside /usr
+	// Additions are system calls allowed beside the profile's, by profile.
+	Additions map[string][]string
+	Max       api.Limits // ceilings
+	// SharedUID accepts, under Require, that an ordinary user's cells carry his
+	// one uid.
+	Log *slog.Logger
+	// ControlOff names layers that are left out: negative controls only.
+	ControlOff []string
+}
+
+// Job is one program, resolved: nothing of it is a name to be looked up on the
+// host any more.
+type Job struct {
+	Profile  string
+	Loopback bool
+	Argv     []string
+	Env      []string
+	Files    []File
+	Limits   api.Limits // every field set
+}
+
+// File is one file to be written below /box.
+type File struct {
+	Name string
+	Mode uint32
+	Data []byte
+}
+
+// kind is what an armed cell is fixed to; a job takes only a cell of its own
+// kind.
+type kind struct {
+	profile              string
+	loopback             bool
+	diskBytes, diskFiles int64
+}
+
+func (j *Job) kind() kind {
+	return kind{j.Profile, j.Loopback, j.Limits.DiskBytes, j.Limits.DiskFiles}
+}
+
+// defaultKind is what the pool arms.
+func defaultKind() kind {
+	d := api.DefaultLimits()
+	return kind{profile: DefaultProfile, diskBytes: d.DiskBytes, diskFiles: d.DiskFiles}
+}
+
+// DefaultProfile is the profile of a raw command and of every language that
+// names none.
+const DefaultProfile = "language"
+
+// policy is one profile, compiled for this machine.
+type policy struct {
+	*seccomp.Policy
+	program []byte
+}
+
+func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
+	p, err := seccomp.Load(k.profile, seccomp.Options{Loopback: k.loopback})
+	if err != nil {
+		return nil, &api.FieldError{Field: "profile", Value: k.profile, Reason: "no such profile"}
+	}
+	if len(additions) > 0 {
+		if p, err = p.With(additions); err != nil {
+			return nil, fmt.Errorf("additions to profile %s: %w", k.profile, err)
+		}
+	}
+	arch, ok := seccomp.Host()
+	if !ok {
+		return nil, fmt.Errorf("no system call table for this machine")
+	}
+	program, err := p.Compile(arch, notify)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{p, seccomp.Encode(program)}, nil
+}

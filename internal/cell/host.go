@@ -1,0 +1,337 @@
+package cell
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/attest"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+	"github.com/glovebox-dev/glovebox/internal/cgroup"
+)
+
+// Host is one launcher and the cells it starts. It is safe for concurrent use.
+type Host struct {
+	cfg  Config
+	log  *slog.Logger
+	feat features
+	plan *plan
+
+	init     *os.File
+	ids      *idRange // nil: an ordinary user, whose cells share his uid
+	launcher *launcher
+	groups   *cgroup.Parent // nil: none usable
+	own      map[string]string
+	status   api.Status
+
+	mu       sync.Mutex
+	policies map[kind]*policy
+
+	running chan struct{} // one token a running cell
+	slots   *reserve[*place]
+	pool    *reserve[*cell]
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	closed atomic.Bool
+	work   sync.WaitGroup // everything that Close waits for
+}
+
+// features are what this kernel offers.
+type features struct {
+	kernel    string
+	landlock  int
+	seccomp   bool
+	timeNS    bool
+	coreLimit uint64
+	groupErr  *cgroup.UnavailableError
+	swapExtra string // why swap would be extra memory, empty if not
+	nokmem    string // why kernel memory is not charged, empty if it is
+}
+
+// Open finds out what this host can enforce, starts the launcher, and proves
+// the sandbox on a first cell. Under [Require] it fails with *api.SandboxError
+// unless every layer of the profile holds.
+func Open(cfg Config) (*Host, error) {
+	h := &Host{cfg: cfg, log: cfg.Log, policies: map[kind]*policy{}, running: make(chan struct{}, cfg.MaxCells)}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.slots = newReserve(h, cfg.Reserve, 0, h.prepare)
+	h.pool = newReserve(h, cfg.Armed, maxArmedAge, func() (*cell, error) { return h.arm(defaultKind(), nil) })
+	begin := time.Now()
+	if err := h.open(); err != nil {
+		h.Close()
+		var unavailable *api.SandboxError
+		if errors.As(err, &unavailable) {
+			unavailable.Status.ElapsedMS = ms(time.Since(begin))
+		}
+		return nil, err
+	}
+	h.status.ElapsedMS = ms(time.Since(begin))
+	h.slots.run()
+	h.pool.run()
+	return h, nil
+}
+
+func (h *Host) open() (err error) {
+	if h.own, err = attest.OwnNamespaces(); err != nil {
+		return err
+	}
+	path := h.cfg.InitPath
+	if path == "" {
+		if path, err = findInit(); err != nil {
+			return err
+		}
+	}
+	if h.init, err = openInit(path); err != nil {
+		return fmt.Errorf("init program: %w", err)
+	}
+	h.detect()
+	h.plan = newPlan(h.cfg.Paths)
+	if os.Geteuid() == 0 {
+		if h.ids, err = takeIDs(); err != nil {
+			return fmt.Errorf("user ids for cells: %w", err)
+		}
+	}
+	if err := h.openGroups(); err != nil {
+		return err
+	}
+	if h.launcher, err = startLauncher(h.init, h.ids, h.initEnv()); err != nil {
+		return h.unavailable("namespaces", err.Error())
+	}
+	if h.groups != nil {
+		if err := h.groups.AddLauncher(h.launcher.pid); err != nil {
+			return fmt.Errorf("control group of the launcher: %w", err)
+		}
+	}
+	return h.prove()
+}
+
+func (h *Host) initEnv() []string { return []string{} }
+
+// detect reads what the kernel offers.
+func (h *Host) detect() {
+	var uts unix.Utsname
+	_ = unix.Uname(&uts)
+	h.feat.kernel = unix.ByteSliceToString(uts.Release[:])
+	if !h.off("landlock") {
+		h.feat.landlock = landlockABI()
+	}
+	// An operation with no meaning: EINVAL from a kernel with seccomp.
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, 0xffff, 0, 0)
+	h.feat.seccomp = errno == unix.EINVAL && !h.off("seccomp")
+	_, err := os.Stat("/proc/self/ns/time_for_children")
+	h.feat.timeNS = err == nil && atLeast(h.feat.kernel, 6, 1)
+	if b, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || strings.HasPrefix(string(b), "|") {
+		h.feat.coreLimit = 1 // core(5): 0 does not stop a dump into a program
+	}
+}
+
+// atLeast compares a kernel release with a version.
+func atLeast(release string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}
+
+func (h *Host) openGroups() error {
+	if h.off("cgroup") {
+		return nil
+	}
+	found, err := cgroup.Find()
+	if err != nil {
+		return h.noGroups(err)
+	}
+	if _, err := found.Sweep(); err != nil {
+		h.log.Warn("control groups of a former host are left", "error", err)
+	}
+	if extra, why := found.SwapExtra(); extra {
+		h.feat.swapExtra = why
+	}
+	if uncounted, why := found.KernelMemoryUncounted(); uncounted {
+		h.feat.nokmem = why
+	}
+	parent, err := found.Open()
+	if err != nil {
+		return h.noGroups(err)
+	}
+	h.groups = parent
+	if h.ids != nil {
+		return parent.SetOwner(h.ids.base, h.ids.base)
+	}
+	return nil
+}
+
+// noGroups remembers why there are none; what follows from it is decided with
+// the other layers.
+func (h *Host) noGroups(err error) error {
+	var u *cgroup.UnavailableError
+	if errors.As(err, &u) {
+		h.feat.groupErr = u
+		return nil
+	}
+	return fmt.Errorf("control groups: %w", err)
+}
+
+func (h *Host) off(layer string) bool {
+	for _, o := range h.cfg.ControlOff {
+		if o == layer {
+			return true
+		}
+	}
+	return false
+}
+
+// policy returns the compiled filter of a kind of cell.
+func (h *Host) policy(k kind) (*policy, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := kind{profile: k.profile, loopback: k.loopback}
+	if p := h.policies[key]; p != nil {
+		return p, nil
+	}
+	p, err := loadPolicy(key, h.cfg.Additions[k.profile], !h.off("notify"))
+	if err == nil {
+		h.policies[key] = p
+	}
+	return p, err
+}
+
+// place is a prepared slot: a thread of the launcher, in groups of its own.
+type place struct {
+	group *cgroup.Group // nil without control groups
+	slot  *slot
+}
+
+// armTasks bounds the tasks of a cell until its job is known.
+const armTasks = 64
+
+// prepare makes a place. The limits are the defaults until a job comes; they
+// are written before anything runs in the group.
+func (h *Host) prepare() (*place, error) {
+	p := &place{}
+	var files []*os.File
+	unified := false
+	if h.groups != nil {
+		g, err := h.groups.NewGroup()
+		if err != nil {
+			return nil, fmt.Errorf("control group: %w", err)
+		}
+		p.group = g
+		d := api.DefaultLimits()
+		err = g.SetLimits(cgroup.Limits{MemoryBytes: d.MemoryBytes, Tasks: armTasks, CPUPercent: 100 * int64(runtime.NumCPU())})
+		if err == nil {
+			files, err = g.EntryFiles()
+		}
+		if err != nil {
+			_ = g.Remove()
+			return nil, fmt.Errorf("control group: %w", err)
+		}
+		unified = g.Unified()
+	}
+	s, err := h.launcher.prepare(files, unified, h.cfg.ControlOff)
+	if err != nil {
+		if p.group != nil {
+			_ = p.group.Remove()
+		}
+		return nil, err
+	}
+	p.slot = s
+	return p, nil
+}
+
+func (p *place) discard() {
+	p.slot.drop()
+	if p.group != nil {
+		_ = p.group.Remove()
+	}
+}
+
+func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error) {
+	pol, err := h.policy(k)
+	if err != nil {
+		return nil, err
+	}
+	d := api.DefaultLimits()
+	a := &cellproto.Arm{
+		Nonce: nonce, Hostname: Hostname, Loopback: k.loopback,
+		Ops:       append(append([]cellproto.Op{}, h.plan.ops...), identity(uid, gid)...),
+		StandIns:  standIns(d.MemoryBytes, cellCPUs(d.CPUPercent)),
+		ProcKeep:  procKeep,
+		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
+		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil,
+		TimeNS: h.feat.timeNS, CoreLimit: h.feat.coreLimit,
+		Probes: attest.Names(h.offProbes()), Off: h.cfg.ControlOff,
+	}
+	a.Guest, a.Init = h.plan.landlock(h.feat.landlock, k.loopback)
+	if h.feat.seccomp {
+		a.Filter, a.Notify = pol.program, !h.off("notify")
+	}
+	return a, nil
+}
+
+// offProbes are the layers that no probe can be asked about.
+func (h *Host) offProbes() []string {
+	off := append([]string{}, h.cfg.ControlOff...)
+	if h.feat.landlock == 0 {
+		off = append(off, "landlock")
+	}
+	if !h.feat.seccomp {
+		off = append(off, "seccomp")
+	}
+	return off
+}
+
+func nonce() []byte {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b)
+	return b
+}
+
+// Status is what this host can enforce.
+func (h *Host) Status() api.Status { return h.status }
+
+// Close ends every cell, waits until nothing is left of them, and ends the
+// launcher. It is idempotent and safe beside running calls of Run, which then
+// end with api.ErrClosed or the verdict canceled.
+func (h *Host) Close() error {
+	if h.closed.Swap(true) {
+		h.work.Wait()
+		return nil
+	}
+	h.cancel()
+	h.pool.drain(func(c *cell) { c.destroy() })
+	h.slots.drain(func(p *place) { p.discard() })
+	h.work.Wait()
+	if h.launcher != nil {
+		h.launcher.close()
+	}
+	var err error
+	if h.groups != nil {
+		err = h.groups.Close()
+	}
+	if h.ids != nil {
+		h.ids.close()
+	}
+	if h.init != nil {
+		h.init.Close()
+	}
+	return err
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,252 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/attest"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// Layers of a profile, in the order in which they are shown. A host is
+// complete when every one of these holds.
+var requiredLayers = []string{
+	"namespaces", "root", "proc", "landlock", "seccomp", "cgroup", "rlimits", "privileges", "self_test",
+}
+
+// attest judges init's report and adds what can be seen from outside. The
+// error names the first probe or reading that is not as it must be.
+func (c *cell) attest(a *cellproto.Arm, r *cellproto.Armed, uid int) error {
+	h := c.h
+	if bad := attest.Judge(a.Probes, r.Probes); len(bad) > 0 {
+		return &stageError{"attest", bad[0]}
+	}
+	w, err := attest.NewWitness(c.pidfd)
+	if err != nil {
+		return &stageError{"attest", err}
+	}
+	c.witness = w
+	if err := w.Threads(c.want()); err != nil {
+		return &stageError{"attest", err}
+	}
+	seen, err := w.Namespaces()
+	if err != nil {
+		return &stageError{"attest", err}
+	}
+	for ns, id := range seen {
+		if id == h.own[ns] && !h.off(ns) && h.cfg.Mode != Off {
+			return &stageError{"attest", fmt.Errorf("the %s namespace is the host's", ns)}
+		}
+	}
+	if !h.off("root") {
+		mounts, err := w.Mounts()
+		if err == nil {
+			err = attest.CheckMounts(mounts, h.plan.shown)
+		}
+		if err != nil {
+			return &stageError{"attest", err}
+		}
+	}
+	if g := c.place.group; g != nil {
+		if err := g.Member(w.Dir()); err != nil {
+			return &stageError{"attest", err}
+		}
+	}
+	c.evidence = api.Evidence{
+		Sandbox: string(h.cfg.Mode), Profile: c.kind.profile, PolicyHash: c.policyHash(),
+		Layers: c.layers(r, len(seen), uid), Probes: len(r.Probes), Kernel: h.feat.kernel,
+	}
+	return nil
+}
+
+// policyHash identifies the filter, the Landlock version and the root.
+func (c *cell) policyHash() string {
+	return c.policy.Hash()
+}
+
+// layers says for each layer whether it holds and who saw it.
+func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
+	h := c.h
+	var out []api.Layer
+	add := func(name string, applied bool, detail, remedy string) {
+		out = append(out, api.Layer{Name: name, Applied: applied, Detail: detail, Remedy: remedy})
+	}
+	said := func(name string) (bool, string) {
+		for _, l := range r.Layers {
+			if l.Layer == name {
+				return l.OK, l.Detail
+			}
+		}
+		return false, "not applied"
+	}
+	outside := func(name, seen string) {
+		ok, detail := said(name)
+		if inside := attest.Inside(name, r.Probes); ok && inside != "" {
+			detail += "; inside: " + inside
+		}
+		if ok && seen != "" {
+			detail += "; outside: " + seen
+		}
+		add(name, ok, detail, "")
+	}
+	add("namespaces", !slices.ContainsFunc([]string{"pid", "net", "ipc", "uts"}, h.off),
+		fmt.Sprintf("user, pid, mount, net, ipc, uts, cgroup; outside: %d identities differ from the host's", namespaces), "")
+	outside("root", "mountinfo read-only, private, nosuid")
+	outside("proc", "")
+	if h.feat.landlock == 0 {
+		add("landlock", false, "the kernel offers none", landlockRemedy)
+	} else {
+		ok, detail := said("landlock")
+		add("landlock", ok, fmt.Sprintf("ABI %d, %s; inside: %s", h.feat.landlock, detail, attest.Inside("landlock", r.Probes)), "")
+	}
+	if !h.feat.seccomp {
+		add("seccomp", false, "the kernel offers none", seccompRemedy)
+	} else {
+		outside("seccomp", fmt.Sprintf("mode 2 on %d threads", c.witness.Tasks()))
+	}
+	out = append(out, h.groupLayer())
+	outside("rlimits", "")
+	ok, detail := said("privileges")
+	add("privileges", ok, detail+"; "+h.identity(uid)+"; outside: CapEff 0 and NoNewPrivs 1 on every thread", "")
+	add("self_test", len(r.Probes) > 0, fmt.Sprintf("%d probes refused", len(r.Probes)), "")
+	ok, detail = said("time")
+	add("time", ok, detail, "")
+	ok, detail = said("speculation")
+	add("speculation", ok, detail, "")
+	return out
+}
+
+// identity says whose uid the guest carries.
+func (h *Host) identity(uid int) string {
+	if h.ids != nil {
+		return fmt.Sprintf("own uid %d", uid)
+	}
+	text := fmt.Sprintf("shared uid %d", uid)
+	if groups, err := os.Getgroups(); err == nil && len(groups) > 0 {
+		text += fmt.Sprintf(", groups kept %v", groups)
+	}
+	return text
+}
+
+const (
+	landlockRemedy = "a kernel of 5.13 or newer built with CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= list of its command line"
+	seccompRemedy  = "a kernel with CONFIG_SECCOMP_FILTER; in a container, a seccomp profile that lets seccomp(2) through"
+	usernsRemedy   = "an AppArmor profile that grants userns to the path of glovebox-init alone; in a container, a seccomp profile that lets clone(2) and unshare(2) make user namespaces"
+	procRemedy     = "in Docker: --security-opt systempaths=unconfined for this container alone; in Kubernetes: procMount: Unmasked"
+)
+
+func (h *Host) groupLayer() api.Layer {
+	l := api.Layer{Name: "cgroup"}
+	switch {
+	case h.groups == nil && h.feat.groupErr != nil:
+		l.Detail, l.Remedy = h.feat.groupErr.Error()+"; memory: sampled", h.feat.groupErr.Remedy
+	case h.groups == nil:
+		l.Detail = "not applied; memory: sampled"
+	case h.feat.swapExtra != "":
+		l.Detail, l.Remedy = h.feat.swapExtra, "swapaccount=1 on the kernel's command line, or a host without swap"
+	case h.feat.nokmem != "":
+		l.Detail, l.Remedy = h.feat.nokmem, "a kernel command line without cgroup.memory=nokmem"
+	default:
+		l.Applied, l.Detail = true, h.groups.Host().Describe()
+	}
+	return l
+}
+
+// prove arms the first cell and makes the status from it. That cell goes into
+// the pool, if there is one.
+func (h *Host) prove() error {
+	h.status = api.Status{Kernel: h.feat.kernel, Arch: runtime.GOARCH, User: userText(), APIVersion: api.Version, Warnings: []string{}}
+	c, err := h.arm(defaultKind(), nil)
+	if err != nil {
+		var se *stageError
+		stage := "start"
+		if errors.As(err, &se) {
+			stage = se.stage
+		}
+		return h.unavailable(stage, err.Error())
+	}
+	h.status.Layers = c.evidence.Layers
+	h.status.Complete = true
+	var missing []string
+	for _, l := range h.status.Layers {
+		if !l.Applied && slices.Contains(requiredLayers, l.Name) {
+			h.status.Complete = false
+			missing = append(missing, l.Name)
+			h.status.Warnings = append(h.status.Warnings, l.Name+": "+l.Detail)
+		}
+	}
+	if h.cfg.Mode == Require && len(missing) > 0 {
+		c.destroy()
+		return &api.SandboxError{Status: h.status, Reason: reason(h.status.Layers, missing)}
+	}
+	if h.cfg.Armed > 0 {
+		h.pool.put(c)
+	} else {
+		c.destroy()
+	}
+	return nil
+}
+
+// unavailable is the error of a host that cannot seal anything at all, in any
+// mode.
+func (h *Host) unavailable(stage, why string) error {
+	name, remedy := "namespaces", usernsRemedy
+	switch stage {
+	case "proc":
+		name, remedy = "proc", procRemedy
+	case "root", "disk", "box":
+		name, remedy = "root", usernsRemedy
+	case "seccomp":
+		name, remedy = "seccomp", seccompRemedy
+	case "landlock":
+		name, remedy = "landlock", landlockRemedy
+	case "privileges", "rlimits":
+		name, remedy = stage, ""
+	case "attest":
+		name, remedy = "self_test", ""
+	}
+	if h.status.Kernel == "" {
+		h.status = api.Status{Kernel: h.feat.kernel, Arch: runtime.GOARCH, User: userText(), APIVersion: api.Version}
+	}
+	for _, l := range requiredLayers {
+		switch l {
+		case name:
+			h.status.Layers = append(h.status.Layers, api.Layer{Name: l, Detail: why, Remedy: remedy})
+		case "cgroup":
+			h.status.Layers = append(h.status.Layers, h.groupLayer())
+		default:
+			h.status.Layers = append(h.status.Layers, api.Layer{Name: l, Detail: "not tried: " + name + " failed"})
+		}
+	}
+	h.status.Warnings = []string{name + ": " + why}
+	return &api.SandboxError{Status: h.status, Reason: reason(h.status.Layers, []string{name})}
+}
+
+// reason is one sentence for the first missing layer.
+func reason(layers []api.Layer, missing []string) string {
+	for _, l := range layers {
+		if l.Name != missing[0] {
+			continue
+		}
+		s := fmt.Sprintf("%s does not hold (%s)", l.Name, l.Detail)
+		if l.Remedy != "" {
+			s += "; remedy: " + l.Remedy
+		}
+		return s
+	}
+	return strings.Join(missing, ", ")
+}
+
+func userText() string {
+	if os.Geteuid() == 0 {
+		return "root"
+	}
+	return fmt.Sprintf("uid %d", unix.Geteuid())
+}

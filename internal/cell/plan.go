@@ -1,0 +1,291 @@
+package cell
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// plan is the root that a host can show its cells: made once, the same for
+// every cell but for ids and sizes.
+type plan struct {
+	ops []cellproto.Op
+	// shown are the mount points that show the host, for the check of mountinfo.
+	shown []string
+	// paths are the readable places of the root, for Landlock.
+	paths []string
+}
+
+// devices of the root, with the numbers that they must have.
+var devices = []struct {
+	name         string
+	major, minor uint32
+}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}}
+
+// etcPaths are files and directories of the host's /etc that programs need and
+// that say nothing of the host but what is installed.
+var etcPaths = []string{"/etc/ld.so.cache", "/etc/alternatives"}
+
+// newPlan looks at the host once. extra are absolute paths or patterns that
+// languages need; those that do not exist are left out.
+func newPlan(extra []string) *plan {
+	p := &plan{}
+	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "etc"} {
+		p.dir(d)
+	}
+	p.system()
+	for _, d := range devices {
+		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpDevice, Path: "dev/" + d.name, Source: "/dev/" + d.name,
+			Mode: unix.Mkdev(d.major, d.minor)})
+		p.shown = append(p.shown, "/dev/"+d.name)
+	}
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: "dev/" + name, Source: to})
+	}
+	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: "etc/localtime", Source: "/usr/share/zoneinfo/UTC"})
+	for name, text := range etcFiles {
+		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpFile, Path: "etc/" + name, Mode: 0o644, Data: []byte(text)})
+	}
+	for _, path := range expand(append(etcPaths, extra...)) {
+		p.bind(path)
+	}
+	p.paths = append(p.paths, "/etc", "/proc")
+	sort.Strings(p.paths)
+	return p
+}
+
+// etcFiles are the made-up files of /etc that no cell differs in.
+var etcFiles = map[string]string{
+	"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
+	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+	"hostname":      Hostname + "\n",
+	"timezone":      "UTC\n",
+}
+
+// identity are the files that name the cell's own user.
+func identity(uid, gid int) []cellproto.Op {
+	passwd := fmt.Sprintf("guest:x:%d:%d:guest:/box:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", uid, gid)
+	if uid != 0 {
+		passwd = "root:x:0:0:root:/:/usr/sbin/nologin\n" + passwd
+	}
+	return []cellproto.Op{
+		{Kind: cellproto.OpFile, Path: "etc/passwd", Mode: 0o644, Data: []byte(passwd)},
+		{Kind: cellproto.OpFile, Path: "etc/group", Mode: 0o644, Data: fmt.Appendf(nil, "root:x:0:\nguest:x:%d:\nnogroup:x:65534:\n", gid)},
+	}
+}
+
+// Hostname is what every cell calls its machine.
+const Hostname = "glovebox"
+
+func (p *plan) dir(path string) {
+	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpDir, Path: path, Mode: 0o755})
+}
+
+// system shows /usr and, beside it, what the host has there: links on a merged
+// system, directories of their own elsewhere.
+func (p *plan) system() {
+	p.bind("/usr")
+	for _, d := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
+		st, err := os.Lstat("/" + d)
+		switch {
+		case err != nil:
+		case st.Mode()&os.ModeSymlink != 0:
+			if to, err := os.Readlink("/" + d); err == nil {
+				p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: d, Source: to})
+			}
+		case st.IsDir():
+			p.bind("/" + d)
+		}
+	}
+}
+
+// bind shows one path of the host at the same place, parents made as needed.
+func (p *plan) bind(path string) {
+	for _, s := range p.shown {
+		if path == s || strings.HasPrefix(path, s+"/") {
+			return
+		}
+	}
+	rel := strings.TrimPrefix(path, "/")
+	for i, r := range rel {
+		if r == '/' {
+			p.dir(rel[:i])
+		}
+	}
+	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpBind, Path: rel, Source: path})
+	p.shown = append(p.shown, path)
+	p.paths = append(p.paths, path)
+}
+
+// expand returns the existing paths that the patterns name, links resolved.
+func expand(patterns []string) []string {
+	var out []string
+	for _, pat := range patterns {
+		found, err := filepath.Glob(pat)
+		if err != nil {
+			continue
+		}
+		for _, f := range found {
+			if real, err := filepath.EvalSymlinks(f); err == nil && real == f {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// Landlock's rights, from linux/landlock.h.
+const (
+	llExecute = 1 << iota
+	llWriteFile
+	llReadFile
+	llReadDir
+	llRemoveDir
+	llRemoveFile
+	llMakeChar
+	llMakeDir
+	llMakeReg
+	llMakeSock
+	llMakeFifo
+	llMakeBlock
+	llMakeSym
+	llRefer    // ABI 2
+	llTruncate // ABI 3
+	llIoctlDev // ABI 5
+)
+
+const (
+	llNetTCP    = 1<<0 | 1<<1 // ABI 4: bind and connect
+	llScopeUnix = 1 << 0      // ABI 6: abstract sockets
+	llScopeKill = 1 << 1      // ABI 6: signals
+)
+
+// landlockABI asks the kernel for the newest version that it knows; 0 is none.
+func landlockABI() int {
+	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1)
+	if errno != 0 {
+		return 0
+	}
+	return int(r)
+}
+
+// handled are the rights that a ruleset of this version can refuse: all.
+func handled(abi int) uint64 {
+	fs := uint64(llMakeSym<<1 - 1)
+	if abi >= 2 {
+		fs |= llRefer
+	}
+	if abi >= 3 {
+		fs |= llTruncate
+	}
+	if abi >= 5 {
+		fs |= llIoctlDev
+	}
+	return fs
+}
+
+// landlock makes the guest's ruleset and init's. The guest's signals and
+// abstract sockets end at the edge of its domain; init's must reach the guest.
+func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock) {
+	if abi == 0 {
+		return
+	}
+	fs := handled(abi)
+	var rules []cellproto.LandlockRule
+	for _, path := range p.paths {
+		access := uint64(llExecute | llReadFile | llReadDir)
+		if st, err := os.Stat(path); err == nil && !st.IsDir() && path != "/proc" {
+			access = llExecute | llReadFile
+		}
+		rules = append(rules, cellproto.LandlockRule{Path: path, Access: access & fs})
+	}
+	work := uint64(llWriteFile|llReadFile|llReadDir|llRemoveDir|llRemoveFile|llMakeDir|llMakeReg|llMakeFifo|llMakeSym|llRefer|llTruncate) & fs
+	rules = append(rules,
+		cellproto.LandlockRule{Path: "/box", Access: work | llExecute},
+		cellproto.LandlockRule{Path: "/tmp", Access: work | llExecute},
+		cellproto.LandlockRule{Path: "/dev/shm", Access: work},
+		cellproto.LandlockRule{Path: "/dev", Access: llReadDir},
+	)
+	for _, d := range devices {
+		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (llReadFile | llWriteFile | llTruncate) & fs})
+	}
+	guest = cellproto.Landlock{HandledFS: fs, Rules: rules}
+	init = guest
+	if abi >= 4 && !loopback {
+		guest.HandledNet = llNetTCP
+	}
+	if abi >= 6 {
+		guest.Scoped = llScopeUnix | llScopeKill
+	}
+	return guest, init
+}
+
+// procKeep are the entries of /proc that show the cell and nothing else.
+var procKeep = []string{"self", "thread-self", "mounts", "net"}
+
+// standIns are the files of /proc that programs read to learn about their
+// machine: here the machine is the cell.
+func standIns(memory int64, cpus int) []cellproto.StandIn {
+	var uts unix.Utsname
+	_ = unix.Uname(&uts)
+	release := unix.ByteSliceToString(uts.Release[:])
+	kb := memory / 1024
+	text := func(path, format string, args ...any) cellproto.StandIn {
+		return cellproto.StandIn{Path: path, Data: fmt.Appendf(nil, format, args...)}
+	}
+	return []cellproto.StandIn{
+		text("meminfo", "MemTotal: %14d kB\nMemFree: %15d kB\nMemAvailable: %10d kB\nBuffers: %15d kB\nCached: %16d kB\nSwapCached: %12d kB\nSwapTotal: %13d kB\nSwapFree: %14d kB\nShmem: %17d kB\n", kb, kb, kb, 0, 0, 0, 0, 0, 0),
+		{Path: "cpuinfo", Data: cpuinfo(cpus)},
+		{Path: "stat", Data: cpuStat(cpus)},
+		text("uptime", "0.00 0.00\n"),
+		text("loadavg", "0.00 0.00 0.00 1/1 1\n"),
+		text("version", "Linux version %s (glovebox) #1\n", release),
+		text("cmdline", "\n"),
+		text("filesystems", "nodev\ttmpfs\nnodev\tproc\n"),
+		text("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+		text("sys/kernel/ostype", "Linux\n"),
+		text("sys/kernel/osrelease", "%s\n", release),
+		text("sys/kernel/hostname", "%s\n", Hostname),
+		text("sys/kernel/pid_max", "32768\n"),
+		text("sys/kernel/ngroups_max", "65536\n"),
+		text("sys/kernel/cap_last_cap", "40\n"),
+		text("sys/vm/overcommit_memory", "0\n"),
+		text("sys/vm/max_map_count", "65530\n"),
+		text("sys/net/core/somaxconn", "4096\n"),
+	}
+}
+
+// jobStandIns are those that depend on the limits of a job.
+func jobStandIns(memory int64, cpus int) []cellproto.StandIn {
+	return standIns(memory, cpus)[:3]
+}
+
+// cellCPUs is how many processors a share of per cents is.
+func cellCPUs(percent int64) int {
+	return max(1, min(int((percent+99)/100), runtime.NumCPU()))
+}
+
+func cpuinfo(n int) []byte {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "processor\t: %d\nvendor_id\t: glovebox\nmodel name\t: glovebox\ncpu MHz\t\t: 1000.000\ncpu cores\t: %d\nsiblings\t: %d\n\n", i, n, n)
+	}
+	return []byte(b.String())
+}
+
+func cpuStat(n int) []byte {
+	var b strings.Builder
+	b.WriteString("cpu  0 0 0 0 0 0 0 0 0 0\n")
+	for i := range n {
+		fmt.Fprintf(&b, "cpu%d 0 0 0 0 0 0 0 0 0 0\n", i)
+	}
+	b.WriteString("intr 0\nctxt 0\nbtime 0\nprocesses 1\nprocs_running 1\nprocs_blocked 0\nsoftirq 0\n")
+	return []byte(b.String())
+}

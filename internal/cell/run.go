@@ -1,0 +1,222 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// grace is how much later than the host the second keeper, inside the cell,
+// ends a run; settleTime is how much later the run is settled at the latest.
+const (
+	grace      = time.Second
+	settleTime = 2 * time.Second
+)
+
+// Streams are how a caller takes part in a run. The zero value is allowed.
+type Streams struct {
+	// Stdin is copied to the guest. The guest sees end of file after it, or at
+	// once when it is nil.
+	Stdin io.Reader
+	// Event is called for every event, from one goroutine at a time; a slow
+	// callback slows the guest's output, not its deadlines.
+	Event func(api.Event)
+}
+
+// Run gives one job to a cell and returns how it ended. The error is for what
+// keeps Glovebox from working at all: a closed host, or a context that ended
+// while the call waited for a free cell.
+func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error) {
+	if h.closed.Load() {
+		return nil, api.ErrClosed
+	}
+	h.work.Add(1)
+	defer h.work.Done()
+	begin := time.Now()
+	select {
+	case h.running <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-h.ctx.Done():
+		return nil, api.ErrClosed
+	}
+	defer func() { <-h.running }()
+	r := &run{h: h, job: job, streams: s, ctx: ctx}
+	r.result.QueueMS = ms(time.Since(begin))
+	r.result.APIVersion = api.Version
+	r.do()
+	return &r.result, nil
+}
+
+// run is one job in one cell. A cause of death is set once, by whoever is
+// first; see die.
+type run struct {
+	h       *Host
+	job     *Job
+	streams Streams
+	ctx     context.Context
+	c       *cell
+	result  api.Result
+
+	out     *output
+	started time.Time
+	cpuBase int64
+	end     ending
+}
+
+// do takes a cell, runs the job and fills the result.
+func (r *run) do() {
+	begin := time.Now()
+	c, warm, err := r.acquire()
+	if err != nil {
+		r.failed(err)
+		return
+	}
+	r.c, r.result.Warm = c, warm
+	r.result.Evidence = c.evidence
+	if err := r.start(); err != nil {
+		r.failed(err)
+		c.kill()
+		r.settle()
+		return
+	}
+	r.result.SetupMS = ms(r.started.Sub(begin))
+	r.watch()
+	r.settle()
+}
+
+// acquire takes an armed cell that still is what it was, or makes one. A cell
+// that fails its second look is thrown away and the job gets a fresh one.
+func (r *run) acquire() (c *cell, warm bool, err error) {
+	k := r.job.kind()
+	if k == defaultKind() {
+		if c, ok := r.h.pool.take(); ok {
+			if err = c.handOver(r.job.Limits); err == nil {
+				return c, true, nil
+			}
+			r.h.log.Warn("an armed cell is discarded", "error", err)
+			r.h.later(c)
+		}
+	}
+	if c, err = r.h.arm(k, nil); err != nil {
+		return nil, false, err
+	}
+	if err := c.handOver(r.job.Limits); err != nil {
+		r.h.later(c)
+		return nil, false, err
+	}
+	return c, false, nil
+}
+
+// later destroys a cell without making the caller wait.
+func (h *Host) later(c *cell) {
+	h.work.Add(1)
+	go func() {
+		defer h.work.Done()
+		c.destroy()
+	}()
+}
+
+// discard gets rid of something that a reserve cannot keep.
+func (h *Host) discard(v any) {
+	switch v := v.(type) {
+	case *cell:
+		h.later(v)
+	case *place:
+		h.work.Add(1)
+		go func() {
+			defer h.work.Done()
+			v.discard()
+		}()
+	}
+}
+
+// start hands the job over and waits for the guest's exec.
+func (r *run) start() error {
+	c, l := r.c, r.job.Limits
+	if g := c.place.group; g != nil {
+		base, err := g.CPUUsec()
+		if err == nil {
+			r.cpuBase = base
+		}
+	}
+	r.out = newOutput(c, l, r.streams.Event)
+	wall := time.Duration(l.WallMS) * time.Millisecond
+	j := &cellproto.Job{
+		Argv: r.job.Argv, Env: r.job.Env, Dir: "/box",
+		StandIns:  jobStandIns(l.MemoryBytes, cellCPUs(l.CPUPercent)),
+		FileBytes: uint64(l.FileBytes), OpenFiles: uint64(l.OpenFiles),
+		CPUSeconds: uint64((l.CPUMS+999)/1000 + 1),
+		DeadlineMS: uint64((wall + grace) / time.Millisecond),
+	}
+	for _, f := range r.job.Files {
+		j.Files = append(j.Files, cellproto.JobFile{Name: f.Name, Mode: uint64(f.Mode), Data: f.Data})
+	}
+	_ = c.control.SetDeadline(time.Now().Add(armTimeout))
+	if err := cellproto.WriteFrame(c.control, cellproto.TypeJob, j.Encode()); err != nil {
+		return &stageError{"job", err}
+	}
+	t, p, err := cellproto.ReadFrame(c.control, maxReply)
+	if err != nil {
+		return &stageError{"job", err}
+	}
+	_ = c.control.SetDeadline(time.Time{})
+	r.started = time.Now()
+	return r.first(t, p)
+}
+
+// first reads init's answer to the job.
+func (r *run) first(t cellproto.Type, p []byte) error {
+	switch t {
+	case cellproto.TypeStarted:
+		if _, err := cellproto.DecodeStarted(p); err != nil {
+			return &stageError{"job", err}
+		}
+		r.out.begin(r.started)
+		r.feed()
+		return nil
+	case cellproto.TypeFailed:
+		f, err := cellproto.DecodeFailed(p)
+		if err != nil {
+			return &stageError{"job", err}
+		}
+		if f.Stage == "exec" && f.Errno != 0 {
+			r.out.begin(r.started)
+			r.end.execFailed(unix.Errno(f.Errno))
+			return nil
+		}
+		return &stageError{f.Stage, errors.New(f.Message)}
+	}
+	return &stageError{"job", errors.New("an unexpected frame")}
+}
+
+// feed copies stdin to the guest. A guest that does not read is no fault; a
+// reader that never ends is left behind at its own next read.
+func (r *run) feed() {
+	in, w := r.streams.Stdin, r.c.stdin
+	if in == nil {
+		w.Close()
+		return
+	}
+	go func() {
+		_, _ = io.Copy(w, in)
+		w.Close()
+	}()
+}
+
+// failed makes a result of Glovebox's own failure.
+func (r *run) failed(err error) {
+	r.result.Verdict = api.SetupFailed
+	r.result.Message = err.Error()
+	var se *stageError
+	if errors.As(err, &se) {
+		r.result.Stage = se.stage
+	}
+	r.end.die(causeSetup)
+}

@@ -1,0 +1,340 @@
+package cell
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
+)
+
+// cause is why the host ended a run.
+type cause int
+
+const (
+	causeNone cause = iota
+	causeSetup
+	causeCanceled
+	causeClosed
+	causeWall
+	causeCPU
+	causeOutput
+	causeMemory
+)
+
+// ending collects what is known of how a run ends. It is safe for concurrent
+// use.
+type ending struct {
+	mu      sync.Mutex
+	cause   cause
+	stream  string
+	exited  *cellproto.Exited
+	denied  *cellproto.Denied
+	failure string
+	exec    unix.Errno
+}
+
+// die sets the cause if none is set, and reports whether it did.
+func (e *ending) die(c cause) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cause != causeNone || e.exited != nil {
+		return false
+	}
+	e.cause = c
+	return true
+}
+
+func (e *ending) execFailed(errno unix.Errno) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.exec = errno
+}
+
+// watch holds the deadlines until init is gone.
+func (r *run) watch() {
+	frames := make(chan struct{})
+	go func() {
+		defer close(frames)
+		r.frames()
+	}()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		waitGone(r.c.pidfd)
+	}()
+	wall := time.NewTimer(time.Until(r.started.Add(time.Duration(r.job.Limits.WallMS) * time.Millisecond)))
+	defer wall.Stop()
+	tick := time.NewTimer(r.firstTick())
+	defer tick.Stop()
+	done, closing := r.ctx.Done(), r.h.ctx.Done()
+	for {
+		select {
+		case <-gone:
+			<-frames
+			return
+		case <-wall.C:
+			r.stop(causeWall, "")
+		case <-done:
+			done = nil
+			r.stop(causeCanceled, "")
+		case <-closing:
+			closing = nil
+			r.stop(causeClosed, "")
+		case name := <-r.out.exceeded:
+			r.stop(causeOutput, name)
+		case <-tick.C:
+			tick.Reset(r.tick())
+		}
+	}
+}
+
+// stop ends the cell for a reason; a second reason changes nothing.
+func (r *run) stop(c cause, stream string) {
+	if r.end.die(c) {
+		r.end.mu.Lock()
+		r.end.stream = stream
+		r.end.mu.Unlock()
+	}
+	r.c.kill()
+}
+
+// waitGone returns when the process behind a pidfd has ended. The descriptor
+// is polled by a goroutine of its own: a pidfd cannot be read, so the runtime's
+// poller is of no use.
+func waitGone(pidfd int) {
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// maxFrames bounds what init may say during a run: it has two things to say.
+const maxFrames = 8
+
+// frames reads what init reports until it is gone.
+func (r *run) frames() {
+	for range maxFrames {
+		t, p, err := cellproto.ReadFrame(r.c.control, maxReply)
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+				r.note(err.Error())
+			}
+			return
+		}
+		if !r.frame(t, p) {
+			return
+		}
+	}
+	r.note("init says too much")
+	r.c.kill()
+}
+
+func (r *run) frame(t cellproto.Type, p []byte) bool {
+	var err error
+	r.end.mu.Lock()
+	defer r.end.mu.Unlock()
+	switch t {
+	case cellproto.TypeExited:
+		var v cellproto.Exited
+		if v, err = cellproto.DecodeExited(p); err == nil && r.end.exited == nil {
+			r.end.exited = &v
+		}
+	case cellproto.TypeDenied:
+		var v cellproto.Denied
+		if v, err = cellproto.DecodeDenied(p); err == nil && r.end.denied == nil {
+			r.end.denied = &v
+		}
+	case cellproto.TypeFailed:
+		var v cellproto.Failed
+		if v, err = cellproto.DecodeFailed(p); err == nil {
+			r.end.failure = v.Stage + ": " + v.Message
+		}
+	default:
+		err = errors.New("an unexpected frame")
+	}
+	if err != nil {
+		r.end.failure = err.Error()
+		r.c.kill()
+		return false
+	}
+	return true
+}
+
+func (r *run) note(s string) {
+	r.end.mu.Lock()
+	defer r.end.mu.Unlock()
+	if r.end.failure == "" {
+		r.end.failure = s
+	}
+}
+
+// The sampling of processor time: often near the limit, seldom far from it.
+const (
+	minTick   = 2 * time.Millisecond
+	maxTick   = 250 * time.Millisecond
+	statsTick = 100 * time.Millisecond
+)
+
+func (r *run) firstTick() time.Duration { return r.next(0) }
+
+// next is when the limit could be reached at the earliest, given the share of
+// cores.
+func (r *run) next(usedMS float64) time.Duration {
+	left := (float64(r.job.Limits.CPUMS) - usedMS) * 100 / float64(r.job.Limits.CPUPercent)
+	d := time.Duration(left * float64(time.Millisecond))
+	longest := maxTick
+	if r.streams.Event != nil {
+		longest = statsTick
+	}
+	if r.c.place.group == nil {
+		longest = 20 * time.Millisecond // memory is sampled
+	}
+	return min(max(d, minTick), longest)
+}
+
+// tick compares the processor time with its limit and emits a reading.
+func (r *run) tick() time.Duration {
+	g := r.c.place.group
+	if g == nil {
+		return r.sample()
+	}
+	now, err := g.CPUUsec()
+	if err != nil {
+		return maxTick
+	}
+	used := float64(now-r.cpuBase) / 1000
+	if used >= float64(r.job.Limits.CPUMS) {
+		r.stop(causeCPU, "")
+	}
+	if r.streams.Event != nil {
+		if n, err := g.Counters(); err == nil {
+			r.out.emit(api.Event{Type: "stats", MemoryBytes: n.MemoryBytes, CPUMS: &used})
+		}
+	}
+	return r.next(used)
+}
+
+// settle waits for the rest, reads the counters and gives the verdict. What
+// the cell had is given back behind the caller's back.
+func (r *run) settle() {
+	if r.out != nil && !r.out.started.IsZero() {
+		r.out.finish(&r.result, time.Now().Add(settleTime/2))
+	}
+	waitGone(r.c.pidfd)
+	r.counters()
+	r.verdict()
+	r.h.work.Add(1)
+	go func() {
+		defer r.h.work.Done()
+		r.c.ashes()
+	}()
+	if r.out != nil {
+		r.out.emit(api.Event{Type: "finished", Result: &r.result})
+	}
+}
+
+func (r *run) counters() {
+	g := r.c.place.group
+	if g == nil {
+		r.result.Warnings = append(r.result.Warnings, "memory: sampled; cpu, peak, oom kills and refused forks cannot be told without a control group")
+		return
+	}
+	n, err := g.Counters()
+	if err != nil {
+		r.result.Warnings = append(r.result.Warnings, "counters: "+err.Error())
+		return
+	}
+	if n.CPUUsec != nil {
+		used := float64(max(*n.CPUUsec-r.cpuBase, 0)) / 1000
+		r.result.CPUMS = &used
+	}
+	r.result.PeakBytes, r.result.OOMKills, r.result.PidsMaxHits = n.PeakBytes, n.OOMKills, n.PidsMaxHits
+	for _, c := range []struct {
+		name string
+		v    *int64
+	}{{"peak_bytes", n.PeakBytes}, {"oom_kills", n.OOMKills}, {"pids_max_hits", n.PidsMaxHits}, {"cpu_ms", n.CPUUsec}} {
+		if c.v == nil {
+			r.result.Warnings = append(r.result.Warnings, c.name+": this kernel cannot tell")
+		}
+	}
+}
+
+// verdict decides by the order of precedence that the contract fixes.
+func (r *run) verdict() {
+	e, res := &r.end, &r.result
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	wall := time.Since(r.started)
+	if e.exited != nil {
+		wall = time.Duration(e.exited.WallNS)
+	}
+	if !r.started.IsZero() {
+		res.WallMS = ms(wall)
+	}
+	oom := res.OOMKills != nil && *res.OOMKills > 0 || e.cause == causeMemory
+	limit := time.Duration(r.job.Limits.WallMS) * time.Millisecond
+	cpu := res.CPUMS != nil && *res.CPUMS >= float64(r.job.Limits.CPUMS)
+	r.exit()
+	switch {
+	case e.cause == causeSetup:
+	case e.denied != nil:
+		res.Verdict = api.Denied
+		res.Syscall = seccomp.Describe(uint32(e.denied.Arch), int32(e.denied.Number))
+	case e.cause == causeCanceled:
+		res.Verdict = api.Canceled
+	case e.cause == causeClosed:
+		res.Verdict = api.Interrupted
+		res.Message = "Glovebox was closed"
+	case oom:
+		res.Verdict = api.MemoryLimit
+	case r.out.stdout.over:
+		res.Verdict, res.Cause = api.OutputLimit, api.CauseStdout
+	case r.out.stderr.over:
+		res.Verdict, res.Cause = api.OutputLimit, api.CauseStderr
+	case e.cause == causeWall:
+		res.Verdict, res.Cause = api.Timeout, api.CauseWall
+	case cpu || e.cause == causeCPU:
+		res.Verdict, res.Cause = api.Timeout, api.CauseCPU
+	case res.ExitCode != nil && *res.ExitCode == 0:
+		res.Verdict = api.OK
+	case res.ExitCode != nil || res.Signal != "":
+		res.Verdict = api.Error
+	case wall >= limit: // the second keeper, inside, was first
+		res.Verdict, res.Cause = api.Timeout, api.CauseWall
+	default:
+		res.Verdict, res.Stage, res.Message = api.SetupFailed, "init", "init ended without a word"
+		if e.failure != "" {
+			res.Message = e.failure
+		}
+	}
+}
+
+// exit fills exit code and signal from the wait status.
+func (r *run) exit() {
+	e, res := &r.end, &r.result
+	switch {
+	case e.exec != 0:
+		code := 126
+		if e.exec == unix.ENOENT {
+			code = 127
+		}
+		res.ExitCode = &code
+	case e.exited != nil:
+		ws := unix.WaitStatus(e.exited.Status)
+		if ws.Signaled() {
+			res.Signal = unix.SignalName(ws.Signal())
+		} else {
+			code := ws.ExitStatus()
+			res.ExitCode = &code
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package glovebox
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cell"
+	"github.com/glovebox-dev/glovebox/languages"
+)
+
+// Bounds of a program that are no limits of its run.
+const (
+	maxArgs    = 1000
+	maxArgSize = 128 << 10 // one string of argv or env; the kernel's MAX_ARG_STRLEN
+	maxEnvSize = 256 << 10
+	maxSource  = 8 << 20
+)
+
+// resolve checks every field of a program and turns it into a job in which
+// nothing is left to look up. The error is a *FieldError.
+func (b *Box) resolve(p *Program) (*cell.Job, error) {
+	if err := checkShape(p); err != nil {
+		return nil, err
+	}
+	job := &cell.Job{Profile: cell.DefaultProfile, Loopback: p.Network == api.NetworkLoopback}
+	if p.Profile != "" {
+		job.Profile = p.Profile
+	}
+	env := map[string]string{}
+	maps.Copy(env, baseEnv)
+	var lang *languages.Language
+	defaults := api.DefaultLimits()
+	if p.Language != "" {
+		var err error
+		if lang, err = b.language(p, job, env); err != nil {
+			return nil, err
+		}
+		defaults = lang.Limits.Over(defaults)
+	} else {
+		job.Argv = append(slices.Clone(p.Command), p.Args...)
+	}
+	if err := addEnv(env, p.Env, lang); err != nil {
+		return nil, err
+	}
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		job.Env = append(job.Env, k+"="+env[k])
+	}
+	var err error
+	if job.Files, err = filesOf(p, lang); err != nil {
+		return nil, err
+	}
+	job.Limits, err = p.Limits.Resolve(defaults, b.max)
+	return job, err
+}
+
+// checkShape refuses what contradicts itself.
+func checkShape(p *Program) error {
+	given := 0
+	for _, is := range []bool{p.Source != "", len(p.Files) > 0 && p.Language != "", len(p.Command) > 0} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case len(p.Command) > 0 && p.Language != "":
+		return &FieldError{Field: "command", Reason: "must not be given beside a language"}
+	case p.Language == "" && len(p.Command) == 0:
+		return &FieldError{Field: "language", Reason: "is missing: give a language and a source, or a command"}
+	case given == 0:
+		return &FieldError{Field: "source", Reason: "is missing: give source or files"}
+	case given > 1:
+		return &FieldError{Field: "source", Reason: "give one of source, files and command"}
+	case len(p.Source) > maxSource:
+		return &FieldError{Field: "source", Value: len(p.Source), Reason: fmt.Sprintf("must have at most %d bytes", maxSource)}
+	case p.Network != "" && p.Network != api.NetworkNone && p.Network != api.NetworkLoopback:
+		return &FieldError{Field: "network", Value: p.Network, Reason: `must be "none" or "loopback"`}
+	case p.Isolation != "" && p.Isolation != api.IsolationProcess:
+		return &FieldError{Field: "isolation", Value: p.Isolation, Reason: `must be "process"`}
+	}
+	if err := checkStrings("command", p.Command); err != nil {
+		return err
+	}
+	return checkStrings("args", p.Args)
+}
+
+func checkStrings(field string, list []string) error {
+	if len(list) > maxArgs {
+		return &FieldError{Field: field, Value: len(list), Reason: fmt.Sprintf("must have at most %d elements", maxArgs)}
+	}
+	for i, s := range list {
+		if len(s) >= maxArgSize {
+			return &FieldError{Field: fmt.Sprintf("%s[%d]", field, i), Value: len(s), Reason: fmt.Sprintf("must have less than %d bytes", maxArgSize)}
+		}
+		if strings.IndexByte(s, 0) >= 0 {
+			return &FieldError{Field: fmt.Sprintf("%s[%d]", field, i), Reason: "must not hold a NUL byte"}
+		}
+	}
+	return nil
+}
+
+// baseEnv is the environment of every guest.
+var baseEnv = map[string]string{
+	"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/box", "TMPDIR": "/tmp", "USER": "guest", "LOGNAME": "guest",
+	"LANG": "C.UTF-8", "TZ": "UTC",
+}
+
+// language fills in what the language says.
+func (b *Box) language(p *Program, job *cell.Job, env map[string]string) (*languages.Language, error) {
+	lang := languages.Find(p.Language)
+	if lang == nil {
+		return nil, &FieldError{Field: "language", Value: p.Language, Reason: "is not known; known are " + strings.Join(languages.Names(), ", ")}
+	}
+	program, ok := lang.Program()
+	if !ok {
+		return nil, &FieldError{Field: "language", Value: p.Language, Reason: "is not installed on this host (looked for " + strings.Join(lang.Programs, ", ") + ")"}
+	}
+	entry := lang.File
+	switch {
+	case p.Entry != "":
+		if !slices.ContainsFunc(p.Files, func(f File) bool { return f.Name == p.Entry }) {
+			return nil, &FieldError{Field: "entry", Value: p.Entry, Reason: "is not the name of one of the files"}
+		}
+		entry = p.Entry
+	case len(p.Files) > 0:
+		entry = p.Files[0].Name
+	}
+	job.Argv = lang.Argv(program, entry, p.Args)
+	maps.Copy(env, lang.Env)
+	return lang, nil
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func addEnv(env, add map[string]string, lang *languages.Language) error {
+	size := 0
+	for k, v := range add {
+		field := "env." + k
+		if !envName.MatchString(k) {
+			return &FieldError{Field: "env", Value: fmt.Sprintf("%q", k), Reason: "a name must match " + envName.String()}
+		}
+		if lang != nil && slices.Contains(lang.Reserved, k) {
+			return &FieldError{Field: field, Reason: "is reserved by the language " + lang.Name}
+		}
+		if strings.IndexByte(v, 0) >= 0 {
+			return &FieldError{Field: field, Reason: "must not hold a NUL byte"}
+		}
+		if size += len(k) + len(v) + 2; size > maxEnvSize || len(k)+len(v)+2 > maxArgSize {
+			return &FieldError{Field: field, Reason: fmt.Sprintf("the environment must have at most %d bytes, one variable at most %d", maxEnvSize, maxArgSize)}
+		}
+		env[k] = v
+	}
+	return nil
+}
+
+// filesOf decodes the program's files.
+func filesOf(p *Program, lang *languages.Language) ([]cell.File, error) {
+	if p.Source != "" {
+		return []cell.File{{Name: lang.File, Mode: 0o644, Data: []byte(p.Source)}}, nil
+	}
+	if len(p.Files) > api.MaxFiles {
+		return nil, &FieldError{Field: "files", Value: len(p.Files), Reason: fmt.Sprintf("must have at most %d elements", api.MaxFiles)}
+	}
+	seen := map[string]bool{}
+	total := 0
+	var out []cell.File
+	for i, f := range p.Files {
+		field := fmt.Sprintf("files[%d]", i)
+		if err := api.CheckFileName(f.Name); err != nil {
+			return nil, &FieldError{Field: field + ".name", Value: fmt.Sprintf("%q", f.Name), Reason: err.Error()}
+		}
+		if seen[f.Name] {
+			return nil, &FieldError{Field: field + ".name", Value: f.Name, Reason: "is given twice"}
+		}
+		seen[f.Name] = true
+		data, err := content(f)
+		if err != nil {
+			return nil, &FieldError{Field: field + ".content", Reason: err.Error()}
+		}
+		if total += len(data); total > maxSource {
+			return nil, &FieldError{Field: "files", Value: total, Reason: fmt.Sprintf("must have at most %d bytes together", maxSource)}
+		}
+		mode := f.Mode
+		if mode == 0 {
+			mode = 0o644
+		}
+		if mode > 0o777 {
+			return nil, &FieldError{Field: field + ".mode", Value: fmt.Sprintf("%#o", mode), Reason: "must be permission bits, at most 0777"}
+		}
+		out = append(out, cell.File{Name: f.Name, Mode: mode, Data: data})
+	}
+	return out, nil
+}
+
+func content(f File) ([]byte, error) {
+	switch f.Encoding {
+	case "", "utf-8":
+		if !utf8.ValidString(f.Content) {
+			return nil, errors.New("is not UTF-8; use the encoding base64")
+		}
+		return []byte(f.Content), nil
+	case "base64":
+		return base64.StdEncoding.DecodeString(f.Content)
+	}
+	return nil, fmt.Errorf("encoding %q must be utf-8 or base64", f.Encoding)
+}
