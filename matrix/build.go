@@ -1,3 +1,5 @@
+//go:build linux
+
 package matrix
 
 import (
@@ -50,9 +52,10 @@ func compile(ctx context.Context, name string, args ...string) (string, error) {
 		return "", err
 	}
 	defer unlock()
+	fresh := out + ".new" // renamed at the end: another process may be reading the old one
 	for i := range args {
 		if args[i] == "OUT" {
-			args[i] = out
+			args[i] = fresh
 		}
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -61,5 +64,5 @@ func compile(ctx context.Context, name string, args ...string) (string, error) {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go %s: %w: %s", args[0], err, lastLines(string(text), 12))
 	}
-	return out, nil
+	return out, os.Rename(fresh, out)
 }

@@ -1,4 +1,4 @@
-//go:build matrix
+//go:build linux && matrix
 
 package matrix
 
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +208,30 @@ func TestEndsOfPrograms(t *testing.T) {
 	}
 	if o := out[3]; o.ExitCode != -1 || !strings.Contains(o.Err, "no such file") {
 		t.Errorf("missing program: %d %q", o.ExitCode, o.Err)
+	}
+}
+
+func TestInterpreterOfTheHost(t *testing.T) {
+	python, err := filepath.EvalSymlinks("/usr/bin/python3")
+	if err != nil {
+		t.Skip("this host has no python3 in /usr/bin")
+	}
+	tree := NewTree()
+	if err := tree.AddBinaryWithLibs(python); err != nil {
+		t.Fatal(err)
+	}
+	lib := filepath.Join("/usr/lib", filepath.Base(python))
+	if err := tree.AddTreeWithLibs(lib, lib); err != nil {
+		t.Fatal(err)
+	}
+	vm := VM{Kernel: fetch(t, "5.10"), Files: tree}
+	script := "import ssl, os, hashlib; print(os.uname().release, os.getuid(), hashlib.sha256(b'').hexdigest()[:8])"
+	out, err := vm.Run(t.Context(), []Command{{Path: python, Args: []string{"-c", script}, UID: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(out[0].Stdout), vm.Kernel.Release+" 1000 e3b0c442\n"; got != want {
+		t.Errorf("got %q, want %q\n%s", got, want, out[0].Stderr)
 	}
 }
 

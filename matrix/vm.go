@@ -1,3 +1,5 @@
+//go:build linux
+
 package matrix
 
 import (
@@ -112,10 +114,11 @@ func (vm VM) Run(ctx context.Context, commands []Command) ([]Output, error) {
 // unless the last one says that all is done.
 func (vm VM) collect(r io.Reader, outputs []Output, booted func()) error {
 	frames := job.NewReader(r)
+	var notes []string
 	for {
 		f, err := frames.Read()
 		if err == io.EOF {
-			return errors.New("the machine ended before it was done")
+			return errors.New(strings.Join(append([]string{"the machine ended before it was done"}, notes...), ": "))
 		}
 		if err != nil {
 			return err
@@ -133,6 +136,8 @@ func (vm VM) collect(r io.Reader, outputs []Output, booted func()) error {
 		switch f.Kind {
 		case job.Done:
 			return nil
+		case job.Note:
+			notes = append(notes, f.Text)
 		case job.Data:
 			if vm.Live != nil {
 				vm.Live(f.Command, f.Stderr, f.Data)

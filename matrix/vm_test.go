@@ -1,3 +1,5 @@
+//go:build linux
+
 package matrix
 
 import (
@@ -33,6 +35,7 @@ func TestCollect(t *testing.T) {
 	}{
 		{"whole", []job.Frame{hello, data, exit, done}, ""},
 		{"no end", []job.Frame{hello, data, exit}, "before it was done"},
+		{"complaint", []job.Frame{hello, {Kind: job.Note, Text: "no swap"}}, "before it was done: no swap"},
 		{"nothing", nil, "before it was done"},
 		{"another kernel", []job.Frame{{Kind: job.Hello, Text: "6.18.1"}, done}, "instead of release 6.1.0-test"},
 		{"no greeting", []job.Frame{done}, "instead of release"},

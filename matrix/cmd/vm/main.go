@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command vm runs one program in a machine with an old or a new kernel
 // and passes on what it prints and how it ends:
 //
