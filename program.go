@@ -161,7 +161,7 @@ func addEnv(env, add map[string]string, lang *languages.Language) error {
 
 // filesOf decodes the program's files.
 func filesOf(p *Program, lang *languages.Language) ([]cell.File, error) {
-	if p.Source != "" {
+	if p.Source != "" && lang != nil {
 		return []cell.File{{Name: lang.File, Mode: 0o644, Data: []byte(p.Source)}}, nil
 	}
 	if len(p.Files) > api.MaxFiles {

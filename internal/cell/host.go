@@ -288,6 +288,16 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 // offProbes are the layers that no probe can be asked about.
 func (h *Host) offProbes() []string {
 	off := append([]string{}, h.cfg.ControlOff...)
+	for _, o := range h.cfg.ControlOff {
+		switch o {
+		case "pid":
+			off = append(off, "namespaces", "proc", "cgroup_ns")
+		case "procmask":
+			off = append(off, "proc")
+		case "root":
+			off = append(off, "proc", "namespaces", "cgroup_ns", "landlock")
+		}
+	}
 	if h.feat.landlock == 0 {
 		off = append(off, "landlock")
 	}

@@ -30,8 +30,8 @@ func (c *cell) guest() {
 	if err := c.prepareJob(job); err != nil {
 		c.fatal(err)
 	}
-	pid, err := c.start(job)
 	started := time.Now()
+	pid, err := c.start(job)
 	if err != nil {
 		c.execFailed(job, err)
 	}

@@ -1,0 +1,79 @@
+// Package testenv is what the tests of several packages share: where the
+// repository is, a built glovebox-init, programs in C compiled for a test.
+package testenv
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// Root is the top folder of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Init returns the path of a glovebox-init of the present sources: the one
+// that GLOVEBOX_TEST_INIT names, or one built now. A test binary is not its
+// own, since under the race detector it is linked with cgo.
+func Init() string {
+	path, err := initOnce()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+var initOnce = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("GLOVEBOX_TEST_INIT"); path != "" {
+		return path, nil
+	}
+	path := filepath.Join(Root(), "bin", "glovebox-init")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/glovebox-init")
+	cmd.Dir = Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build glovebox-init: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// C compiles a program for the guest and returns its bytes. Flags follow the
+// file name; the same text is compiled once a test binary.
+func C(t testing.TB, source string, flags ...string) []byte {
+	t.Helper()
+	sum := sha256.Sum256(fmt.Append(nil, source, flags))
+	key := hex.EncodeToString(sum[:8])
+	compiled.Lock()
+	defer compiled.Unlock()
+	if b, ok := compiled.m[key]; ok {
+		return b
+	}
+	dir := t.TempDir()
+	src, bin := filepath.Join(dir, "main.c"), filepath.Join(dir, "main")
+	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-O1", "-w", "-o", bin, src}, flags...)
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	b, err := os.ReadFile(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled.m[key] = b
+	return b
+}
+
+var compiled = struct {
+	sync.Mutex
+	m map[string][]byte
+}{m: map[string][]byte{}}

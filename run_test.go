@@ -1,0 +1,28 @@
+package glovebox_test
+
+import (
+	"testing"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// A command and a Python program run to their end with every layer.
+func TestRun(t *testing.T) {
+	r := run(t, box(t), glovebox.Program{Command: []string{"/bin/true"}})
+	if r.Verdict != "ok" || r.ExitCode == nil || *r.ExitCode != 0 {
+		t.Errorf("true: %+v", r)
+	}
+	for _, l := range r.Evidence.Layers {
+		if !l.Applied && l.Name != "time" && l.Name != "speculation" {
+			t.Errorf("layer %s: %s", l.Name, l.Detail)
+		}
+	}
+	r = run(t, box(t), python("import sys\nprint('hello')\nprint('oops', file=sys.stderr)\nsys.exit(3)"))
+	if r.Verdict != "error" || r.Stdout != "hello\n" || r.Stderr != "oops\n" || *r.ExitCode != 3 {
+		t.Errorf("python: %+v", r)
+	}
+	r = run(t, box(t), cProgram(t, `int main(){puts("c");abort();}`))
+	if r.Verdict != "error" || r.Signal != "SIGABRT" || r.ExitCode != nil {
+		t.Errorf("c: %+v", r)
+	}
+}
