@@ -6,7 +6,9 @@
 //	// proves O-07 H-43
 //	func TestPipeMemoryIsCharged(t *testing.T) { … }
 //
-// and a script test (.txtar) in a line "# proves O-07" before its first file.
+// and a script test (.txtar) in a line "# proves O-07" before its first file. A
+// test that shows only a side of a claim says "proves part of O-07": then the
+// claim stays open until another test shows the whole.
 // From these lines come docs/ledger.json (id to tests) and
 // docs/security-report.md. What is claimed is in docs/scope.txt; a claim
 // without a test stands in docs/open.md, with the reason and what bounds it.
@@ -39,6 +41,14 @@ type Row struct{ ID, Reason, Bound string }
 // Partial reports whether the row stays although tests prove a part of it: its
 // reason begins with "partial".
 func (r Row) Partial() bool { return strings.HasPrefix(r.Reason, "partial") }
+
+// inPart is behind the name of a test that proves only a part.
+const inPart = " (in part)"
+
+// proved reports whether a test proves the whole of a claim.
+func (l *Ledger) proved(id string) bool {
+	return slices.ContainsFunc(l.Proofs[id], func(test string) bool { return !strings.HasSuffix(test, inPart) })
+}
 
 // last is the highest number of each family of ids, and how it is written.
 var last = map[string]struct {
@@ -133,13 +143,14 @@ func (l *Ledger) Problems() []string {
 	open := map[string]bool{}
 	for _, r := range l.Open {
 		open[r.ID] = true
-		if tests := l.Proofs[r.ID]; len(tests) > 0 && !r.Partial() {
-			out = append(out, fmt.Sprintf("docs/open.md lists %s, which %s proves: prune it, or let its reason begin with \"partial\"", r.ID, tests[0]))
+		if l.proved(r.ID) && !r.Partial() {
+			out = append(out, fmt.Sprintf("docs/open.md lists %s, which %s proves: make ledger prunes it, unless its reason begins with \"partial\"",
+				r.ID, strings.Join(l.Proofs[r.ID], ", ")))
 		}
 	}
 	for _, c := range l.Scope {
-		if len(l.Proofs[c.ID]) == 0 && !open[c.ID] {
-			out = append(out, fmt.Sprintf("%s is in docs/scope.txt, but no test proves it and docs/open.md does not list it", c.ID))
+		if !l.proved(c.ID) && !open[c.ID] {
+			out = append(out, fmt.Sprintf("%s is in docs/scope.txt, but no test proves the whole of it and docs/open.md does not list it", c.ID))
 		}
 	}
 	return out
@@ -147,7 +158,7 @@ func (l *Ledger) Problems() []string {
 
 // Prune drops the rows that a test has overtaken.
 func (l *Ledger) Prune() {
-	l.Open = slices.DeleteFunc(l.Open, func(r Row) bool { return len(l.Proofs[r.ID]) > 0 && !r.Partial() })
+	l.Open = slices.DeleteFunc(l.Open, func(r Row) bool { return l.proved(r.ID) && !r.Partial() })
 }
 
 // JSON is the text of docs/ledger.json: each proved id with its tests.
@@ -176,7 +187,7 @@ func (l *Ledger) JSON() []byte {
 // openHead stands above the table of docs/open.md.
 const openHead = `# Open
 
-Every claim of ` + "`docs/scope.txt`" + ` that no test proves yet, why, and what bounds the harm until then. A claim leaves this
+Every claim of ` + "`docs/scope.txt`" + ` that no test proves as a whole, why, and what bounds the harm until then. A claim leaves this
 table when a test names its id; ` + "`make ledger`" + ` takes it out. A row whose reason begins with "partial" stays beside its tests.
 
 | id | reason | what bounds it |
@@ -195,42 +206,39 @@ func (l *Ledger) OpenText() []byte {
 
 // Report is the text of docs/security-report.md.
 func (l *Ledger) Report() []byte {
-	claims := map[string]string{}
-	for _, c := range l.Scope {
-		claims[c.ID] = c.Text
-	}
 	open := map[string]Row{}
 	for _, r := range l.Open {
 		open[r.ID] = r
 	}
-	var held, part int
-	var body strings.Builder
+	var held, part, none []string
 	for _, c := range l.Scope {
+		row, isOpen := open[c.ID]
 		tests := l.Proofs[c.ID]
-		if len(tests) == 0 {
-			continue
+		entry := fmt.Sprintf("- **%s** %s\n", c.ID, c.Text)
+		for _, t := range tests {
+			entry += fmt.Sprintf("  - `%s`%s\n", strings.TrimSuffix(t, inPart), t[len(strings.TrimSuffix(t, inPart)):])
 		}
-		held++
-		also := ""
-		if _, ok := open[c.ID]; ok {
-			held, part, also = held-1, part+1, " (in part, see below)"
+		if isOpen {
+			entry += fmt.Sprintf("  - Open: %s. Bounded by: %s.\n", strings.TrimSuffix(row.Reason, "."), strings.TrimSuffix(row.Bound, "."))
 		}
-		fmt.Fprintf(&body, "- **%s** %s%s\n  `%s`\n", c.ID, c.Text, also, strings.Join(tests, "`, `"))
+		switch {
+		case len(tests) == 0:
+			none = append(none, entry)
+		case isOpen || !l.proved(c.ID):
+			part = append(part, entry)
+		default:
+			held = append(held, entry)
+		}
 	}
 	var b strings.Builder
 	b.WriteString("# Security report\n\nMade by `make ledger` from `docs/scope.txt`, the tests' own comments and `docs/open.md`. Not edited by hand.\n\n")
-	fmt.Fprintf(&b, "%d claims: %d held, %d held in part, %d open.\n", len(l.Scope), held, part, len(l.Scope)-held-part)
-	b.WriteString("\n## Held\n\n")
-	if body.Len() == 0 {
-		body.WriteString("Nothing so far.\n")
-	}
-	b.WriteString(body.String())
-	b.WriteString("\n## Open\n\n")
-	if len(l.Open) == 0 {
-		b.WriteString("Nothing.\n")
-	}
-	for _, r := range l.Open {
-		fmt.Fprintf(&b, "- **%s** %s\n  Why: %s. Bounded by: %s.\n", r.ID, claims[r.ID], strings.TrimSuffix(r.Reason, "."), strings.TrimSuffix(r.Bound, "."))
+	fmt.Fprintf(&b, "%d claims: %d held, %d held in part, %d open.\n", len(l.Scope), len(held), len(part), len(none))
+	for _, section := range []struct {
+		title   string
+		entries []string
+	}{{"Held", held}, {"Held in part", part}, {"Open", none}} {
+		text := strings.Join(section.entries, "")
+		fmt.Fprintf(&b, "\n## %s\n\n%s", section.title, cmp.Or(text, "Nothing.\n"))
 	}
 	return []byte(b.String())
 }

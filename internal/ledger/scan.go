@@ -47,31 +47,39 @@ type scanner struct {
 }
 
 var (
-	provesLine = regexp.MustCompile(`^\s*proves\s+(.*)$`)
+	provesLine = regexp.MustCompile(`^\s*proves\s+(part of\s+)?(.*)$`)
 	idLike     = regexp.MustCompile(`^[A-Z]-\d`)
 	testName   = regexp.MustCompile(`^(Test|Fuzz|Example|Benchmark)([^a-z]|$)`)
 )
 
-// ids returns the ids that a comment's line proves; ok is false for a line that
-// is not of this kind. Words after the ids are a remark.
-func (s *scanner) ids(where, line string) (ids []string, ok bool) {
+// take records what a comment's line says that a test proves. Words after the ids are a remark.
+func (s *scanner) take(where, line, test string) {
 	m := provesLine.FindStringSubmatch(line)
 	if m == nil {
-		return nil, false
+		return
 	}
-	for _, word := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
+	if m[1] != "" {
+		test += inPart
+	}
+	for _, word := range strings.FieldsFunc(m[2], func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
 		word = strings.TrimRight(word, ".;:")
 		if !idLike.MatchString(word) {
 			break
 		}
-		if !Known(word) {
+		switch {
+		case !Known(word):
 			s.problems = append(s.problems, fmt.Sprintf("%s: unknown id %q", where, word))
-			continue
+		case strings.HasPrefix(test, nowhere):
+			s.problems = append(s.problems, fmt.Sprintf("%s: a \"proves\" line outside the doc comment of a test", where))
+			return
+		default:
+			s.proofs[word] = append(s.proofs[word], test)
 		}
-		ids = append(ids, word)
 	}
-	return ids, len(ids) > 0
 }
+
+// nowhere stands for the test of a line that belongs to none.
+const nowhere = "?"
 
 func (s *scanner) goFile(root fs.FS, name string) error {
 	src, err := fs.ReadFile(root, name)
@@ -90,22 +98,13 @@ func (s *scanner) goFile(root fs.FS, name string) error {
 		}
 	}
 	for _, group := range tree.Comments {
+		test := nowhere
+		if fn, ok := docs[group]; ok {
+			test = path.Dir(name) + "." + fn
+		}
 		for _, c := range group.List {
-			where := fset.Position(c.Pos()).String()
 			for _, line := range strings.Split(c.Text, "\n") {
-				line = strings.TrimPrefix(line, "//")
-				found, ok := s.ids(where, line)
-				if !ok {
-					continue
-				}
-				test, isTest := docs[group]
-				if !isTest {
-					s.problems = append(s.problems, where+": a \"proves\" line outside the doc comment of a test")
-					continue
-				}
-				for _, id := range found {
-					s.proofs[id] = append(s.proofs[id], path.Dir(name)+"."+test)
-				}
+				s.take(fset.Position(c.Pos()).String(), strings.TrimPrefix(line, "//"), test)
 			}
 		}
 	}
@@ -122,13 +121,8 @@ func (s *scanner) script(root fs.FS, name string) error {
 		if strings.HasPrefix(line, "-- ") {
 			break
 		}
-		rest, isComment := strings.CutPrefix(line, "#")
-		if !isComment {
-			continue
-		}
-		found, _ := s.ids(fmt.Sprintf("%s:%d", name, n+1), rest)
-		for _, id := range found {
-			s.proofs[id] = append(s.proofs[id], name)
+		if rest, ok := strings.CutPrefix(line, "#"); ok {
+			s.take(fmt.Sprintf("%s:%d", name, n+1), rest, name)
 		}
 	}
 	return nil
