@@ -156,8 +156,9 @@ func (l *Ledger) Problems() []string {
 	return out
 }
 
-// Prune drops the rows that a test has overtaken.
+// Prune drops the rows that a test has overtaken, and puts the others in order.
 func (l *Ledger) Prune() {
+	slices.SortStableFunc(l.Open, func(a, b Row) int { return compareIDs(a.ID, b.ID) })
 	l.Open = slices.DeleteFunc(l.Open, func(r Row) bool { return l.proved(r.ID) && !r.Partial() })
 }
 
