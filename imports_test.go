@@ -28,10 +28,10 @@ const module = "github.com/glovebox-dev/glovebox"
 //	fence NAME: PLACE...       an import, or a function of one, that lives in these places only
 //
 // A package is written relative to the module, "." being the root package.
-// "x/..." stands for x and all below it, on either side of a colon. The standard library is free unless
-// a never or fence line speaks of it. A place may also be "tests" (any
-// _test.go file), "*_unsafe.go" or "nowhere". A package without a line of its
-// own may not exist.
+// "x/..." stands for x and all below it, on either side of a colon. The
+// standard library is free unless a never or fence line speaks of it. A place
+// may also be "tests" (any _test.go file), "*_unsafe.go" or "nowhere". A
+// package without a line of its own may not exist.
 const importPolicy = `
 # Plain data, then mechanisms that know nothing of each other.
 api:

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -59,6 +60,9 @@ func main() {
 
 func (s *settings) both() (count, error) {
 	var total count
+	if err := buildInit(); err != nil {
+		return total, err
+	}
 	root := os.Geteuid() == 0
 	if s.half != "user" {
 		if !root {
@@ -75,6 +79,19 @@ func (s *settings) both() (count, error) {
 		return total, s.goTest(&total, "AsRoot", ".", nil, nil, s.packages)
 	}
 	return total, s.userHalf(&total)
+}
+
+// initFile is the glovebox-init that the tests use, below the tree's root.
+const initFile = "bin/glovebox-init"
+
+// buildInit builds it once for all packages, from the present sources.
+func buildInit() error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", initFile, "./cmd/glovebox-init")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return nil
 }
 
 func (s *settings) rootHalf(total *count) error {
@@ -149,7 +166,11 @@ func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs [
 	}
 	cmd := exec.Command("go", append(append(args, flags...), pkgs...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	cmd.Env = append(os.Environ(), env...)
+	program, err := filepath.Abs(filepath.Join(dir, initFile))
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(append(os.Environ(), "GLOVEBOX_TEST_INIT="+program), env...)
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
