@@ -277,24 +277,6 @@ func asExit(err error, to **exec.ExitError) bool {
 	return ok
 }
 
-// notification mirrors struct seccomp_notif, reply struct seccomp_notif_resp.
-type notification struct {
-	id    uint64
-	pid   uint32
-	flags uint32
-	nr    int32
-	arch  uint32
-	ip    uint64
-	args  [6]uint64
-}
-
-type reply struct {
-	id    uint64
-	value int64
-	errno int32
-	flags uint32
-}
-
 // childListen seals one thread with a listener; another thread answers, itself unsealed.
 func childListen() {
 	listener := make(chan int)
@@ -302,17 +284,18 @@ func childListen() {
 	go func() {
 		runtime.LockOSThread()
 		fd := uintptr(<-listener)
-		n := &notification{}
+		n := &[10]uint64{} // struct seccomp_notif: id, pid and flags, nr and arch, ip, args
 		_, _, errno := syscall.Syscall(unix.SYS_IOCTL, fd, uintptr(constants["SECCOMP_IOCTL_NOTIF_RECV"]), reflect.ValueOf(n).Pointer())
 		if errno != 0 {
 			must(errno)
 		}
-		r := &reply{id: n.id, errno: -int32(unix.EPERM)}
+		refusal := -int32(unix.EPERM)
+		r := &[3]uint64{n[0], 0, uint64(uint32(refusal))} // struct seccomp_notif_resp: id, value, errno and flags
 		_, _, errno = syscall.Syscall(unix.SYS_IOCTL, fd, uintptr(constants["SECCOMP_IOCTL_NOTIF_SEND"]), reflect.ValueOf(r).Pointer())
 		if errno != 0 {
 			must(errno)
 		}
-		done <- Describe(n.arch, n.nr) + fmt.Sprint(" ", n.args[0])
+		done <- Describe(uint32(n[2]>>32), int32(n[2])) + fmt.Sprint(" ", n[4])
 	}()
 	listener <- install(true)
 	a, _ := Host()
