@@ -235,6 +235,30 @@ func TestInterpreterOfTheHost(t *testing.T) {
 	}
 }
 
+func TestUserlands(t *testing.T) {
+	for release, want := range map[string]string{"bullseye": "11 3.9 1000\n", "bookworm": "12 3.11 1000\n", "trixie": "13 3.13 1000\n"} {
+		t.Run(release, func(t *testing.T) {
+			dir, err := FetchUserland(t.Context(), release, "python3-minimal")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree := NewTree()
+			if err := tree.AddTree(dir, "/"); err != nil {
+				t.Fatal(err)
+			}
+			vm := VM{Kernel: fetch(t, "5.10"), Files: tree}
+			script := `. /etc/os-release; python3 -c "import os, sys; print($VERSION_ID, '%d.%d' % sys.version_info[:2], os.getuid())"`
+			out, err := vm.Run(t.Context(), []Command{{Path: "/bin/sh", Args: []string{"-c", script}, UID: 1000}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(out[0].Stdout); got != want {
+				t.Errorf("got %q, want %q\n%s", got, want, out[0].Stderr)
+			}
+		})
+	}
+}
+
 func TestFailuresOfTheMachine(t *testing.T) {
 	tree := NewTree()
 	if err := tree.AddBinaryWithLibs("/bin/bash"); err != nil {

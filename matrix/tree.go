@@ -114,6 +114,8 @@ func (t *Tree) AddTree(src, dst string) error {
 				return err
 			}
 			t.mkdir(to, info.Mode())
+		case slices.Contains(merged, strings.TrimPrefix(to, "/")):
+			// the link into /usr, which is there
 		case d.Type()&fs.ModeSymlink != 0:
 			target, err := os.Readlink(p)
 			if err != nil {
@@ -125,6 +127,12 @@ func (t *Tree) AddTree(src, dst string) error {
 		}
 		return nil
 	})
+}
+
+// Has says whether there is a file of that absolute name.
+func (t *Tree) Has(name string) bool {
+	_, ok := t.files[place(name)]
+	return ok && path.IsAbs(name)
 }
 
 // Size is the sum of the files' sizes in bytes.

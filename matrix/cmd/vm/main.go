@@ -35,6 +35,7 @@ type options struct {
 	files, binaries, env, sysct list
 	args, modules               list
 	console                     bool
+	userland, packages          string
 }
 
 func main() {
@@ -68,6 +69,8 @@ func parse(args []string) (options, error) {
 	f.Var(&o.sysct, "sysctl", "`name=value` to set, such as user.max_user_namespaces=0 (may be repeated)")
 	f.Var(&o.files, "add", "`src[:dst]` of a host file or folder to take along (may be repeated)")
 	f.Var(&o.binaries, "bin", "host `program` to take along with its libraries (may be repeated)")
+	f.StringVar(&o.userland, "userland", "", "Debian `release` to take the machine's programs from: "+strings.Join(matrix.Userlands(), ", "))
+	f.StringVar(&o.packages, "packages", "", "`packages` of that release besides the shell and the usual tools, separated by commas")
 	f.IntVar(&o.command.UID, "uid", 0, "`user` to run as")
 	f.Var(&o.env, "env", "`NAME=value` in the environment (may be repeated)")
 	f.StringVar(&o.command.Dir, "dir", "", "`folder` to run in; the user's home when empty")
@@ -105,7 +108,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 2, err
 	}
-	if err := o.collect(); err != nil {
+	if err := o.collect(ctx); err != nil {
 		return 2, err
 	}
 	if o.vm.Kernel, err = matrix.Fetch(ctx, o.kernel); err != nil {
@@ -135,15 +138,20 @@ func run(ctx context.Context, args []string) (int, error) {
 }
 
 // collect puts the program and what it needs into the machine.
-func (o *options) collect() error {
+func (o *options) collect(ctx context.Context) error {
 	t := matrix.NewTree()
 	o.vm.Files = t
-	host := o.command.Path
-	o.command.Path = "/opt/" + filepath.Base(host)
-	if err := t.AddFile(o.command.Path, host); err != nil {
-		return err
+	if o.userland != "" {
+		extra := strings.FieldsFunc(o.packages, func(r rune) bool { return r == ',' })
+		dir, err := matrix.FetchUserland(ctx, o.userland, extra...)
+		if err != nil {
+			return err
+		}
+		if err := t.AddTree(dir, "/"); err != nil {
+			return err
+		}
 	}
-	if err := t.AddLibs(host); err != nil {
+	if err := o.program(t); err != nil {
 		return err
 	}
 	for _, b := range o.binaries {
@@ -156,18 +164,38 @@ func (o *options) collect() error {
 		if !ok {
 			dst = src
 		}
-		info, err := os.Stat(src)
-		if err != nil {
-			return err
-		}
-		if info.IsDir() {
-			err = t.AddTreeWithLibs(src, dst)
-		} else {
-			err = t.AddFile(dst, src)
-		}
-		if err != nil {
+		if err := add(t, src, dst); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// program puts the program itself into the machine. With a userland its
+// libraries are those of the userland, and it may be a program from there.
+func (o *options) program(t *matrix.Tree) error {
+	host := o.command.Path
+	if o.userland != "" && t.Has(host) {
+		return nil
+	}
+	o.command.Path = "/opt/" + filepath.Base(host)
+	if err := t.AddFile(o.command.Path, host); err != nil {
+		return err
+	}
+	if o.userland != "" {
+		return nil
+	}
+	return t.AddLibs(host)
+}
+
+// add puts a file, or a folder with the libraries that it needs, into t.
+func add(t *matrix.Tree, src, dst string) error {
+	info, err := os.Stat(src)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return t.AddTreeWithLibs(src, dst)
+	}
+	return t.AddFile(dst, src)
 }
