@@ -64,6 +64,10 @@ type Options struct {
 	// wait for one to be built. Zero means 2; a negative number means none. An
 	// armed cell takes about 2.5 MB.
 	Armed int
+	// Prepared is how many places for cells (a thread of the launcher, control
+	// groups with their limits written, network, IPC and UTS namespaces) are made
+	// ahead of need. Zero means 2; a negative number means none.
+	Prepared int
 	// MaxCells bounds the programs that run at once; a Run beyond it waits for
 	// its context. Zero means four for each processor.
 	MaxCells int
@@ -117,13 +121,8 @@ func (o Options) config() (cell.Config, error) {
 	if len(o.controlOff) > 0 {
 		cfg.Mode = cell.Off
 	}
-	switch {
-	case cfg.Armed == 0:
-		cfg.Armed = 2
-	case cfg.Armed < 0:
-		cfg.Armed = 0
-	}
-	cfg.Reserve = min(cfg.Armed, 4)
+	cfg.Armed = ahead(o.Armed)
+	cfg.Reserve = ahead(o.Prepared)
 	if cfg.MaxCells < 0 {
 		return cfg, &FieldError{Field: "MaxCells", Value: o.MaxCells, Reason: "must not be negative"}
 	}
@@ -134,6 +133,15 @@ func (o Options) config() (cell.Config, error) {
 		cfg.InitPath = selfInit()
 	}
 	return cfg, nil
+}
+
+// ahead reads a number of things to have ready: zero means two, a negative
+// number none.
+func ahead(n int) int {
+	if n == 0 {
+		return 2
+	}
+	return max(n, 0)
 }
 
 // machineMemory is the ceiling of a cell's memory.
@@ -241,7 +249,7 @@ func newID() string {
 // CheckHost tells what this host can enforce, without running a program. It
 // never fails: what keeps it from an answer is in the answer.
 func CheckHost(o Options) Status {
-	o.Sandbox, o.Armed = Auto, -1
+	o.Sandbox, o.Armed, o.Prepared = Auto, -1, -1
 	b, err := New(o)
 	if err != nil {
 		return statusOf(err)

@@ -228,6 +228,21 @@ func (c *cell) kill() {
 	}
 }
 
+// gone waits, at most that long, until init has ended. Its pid namespace is
+// empty then.
+func (c *cell) gone(atMost time.Duration) bool {
+	fds := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	for end := time.Now().Add(atMost); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			return false
+		}
+		if n, err := unix.Poll(fds, int(left/time.Millisecond)+1); err == nil && n == 1 {
+			return true
+		}
+	}
+}
+
 // destroy ends the cell, if it was started, and gives back all it had.
 func (c *cell) destroy() {
 	c.kill()

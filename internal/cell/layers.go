@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,7 @@ import (
 // complete when every one of these holds.
 var requiredLayers = []string{
 	"namespaces", "root", "proc", "landlock", "seccomp", "cgroup", "rlimits", "privileges", "self_test",
+	"resource_probes", "termination",
 }
 
 // attest judges init's report and adds what can be seen from outside. The
@@ -159,8 +161,8 @@ func (h *Host) groupLayer() api.Layer {
 	return l
 }
 
-// prove arms the first cell and makes the status from it. That cell goes into
-// the pool, if there is one.
+// prove arms a throwaway cell, makes the status from it, measures it and kills
+// it.
 func (h *Host) prove() error {
 	h.status = api.Status{Kernel: h.feat.kernel, Arch: runtime.GOARCH, User: userText(), APIVersion: api.Version, Warnings: []string{}}
 	c, err := h.arm(defaultKind(), nil)
@@ -172,7 +174,7 @@ func (h *Host) prove() error {
 		}
 		return h.unavailable(stage, err.Error())
 	}
-	h.status.Layers = c.evidence.Layers
+	h.status.Layers = append(slices.Clone(c.evidence.Layers), c.measurable(), c.mortal())
 	h.status.Complete = true
 	var missing []string
 	for _, l := range h.status.Layers {
@@ -182,16 +184,57 @@ func (h *Host) prove() error {
 			h.status.Warnings = append(h.status.Warnings, l.Name+": "+l.Detail)
 		}
 	}
-	if h.cfg.Mode == Require && len(missing) > 0 {
+	if h.cfg.Mode == Require && len(missing) > 0 || slices.Contains(missing, "termination") {
 		c.destroy()
 		return &api.SandboxError{Status: h.status, Reason: reason(h.status.Layers, missing)}
 	}
-	if h.cfg.Armed > 0 {
-		h.pool.put(c)
-	} else {
-		c.destroy()
-	}
+	c.destroy()
 	return nil
+}
+
+// measurable says which counters this host gives of a cell, read from one that
+// has just worked: a figure of zero is as good as none.
+func (c *cell) measurable() api.Layer {
+	l := api.Layer{Name: "resource_probes"}
+	g := c.place.group
+	if g == nil {
+		l.Detail = "no counter without a control group; memory and processor time are sampled from /proc"
+		return l
+	}
+	n, err := g.Counters()
+	if err != nil {
+		l.Detail = err.Error()
+		return l
+	}
+	var seen, none []string
+	for _, f := range []struct {
+		name   string
+		v      *int64
+		atMost int64 // a working cell is above this
+	}{{"cpu", n.CPUUsec, 0}, {"memory", n.MemoryBytes, 0}, {"peak", n.PeakBytes, 0}, {"tasks", n.Tasks, 0},
+		{"oom kills", n.OOMKills, -1}, {"refused forks", n.PidsMaxHits, -1}} {
+		if f.v == nil || *f.v <= f.atMost {
+			none = append(none, f.name)
+		} else {
+			seen = append(seen, f.name)
+		}
+	}
+	l.Applied = n.CPUUsec != nil && n.OOMKills != nil && n.Tasks != nil
+	l.Detail = "the kernel counts " + strings.Join(seen, ", ")
+	if len(none) > 0 {
+		l.Detail += "; not " + strings.Join(none, ", ")
+	}
+	return l
+}
+
+// mortal kills the cell and waits for its end.
+func (c *cell) mortal() api.Layer {
+	begin := time.Now()
+	c.kill()
+	if c.gone(time.Second) {
+		return api.Layer{Name: "termination", Applied: true, Detail: fmt.Sprintf("a cell was killed in %.1f ms", ms(time.Since(begin)))}
+	}
+	return api.Layer{Name: "termination", Detail: "a cell could not be killed within a second"}
 }
 
 // unavailable is the error of a host that cannot seal anything at all, in any

@@ -57,18 +57,18 @@ func (e *ending) execFailed(errno unix.Errno) {
 	e.exec = errno
 }
 
-// watch holds the deadlines until init is gone.
+// watch holds the deadlines until init has said how the guest ended, which it
+// does when nothing of the guest is left, or until init is gone.
 func (r *run) watch() {
 	frames := make(chan struct{})
 	go func() {
 		defer close(frames)
 		r.frames()
 	}()
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		waitGone(r.c.pidfd)
-	}()
+	if r.end.exec != 0 {
+		<-frames
+		return
+	}
 	wall := time.NewTimer(time.Until(r.started.Add(time.Duration(r.job.Limits.WallMS) * time.Millisecond)))
 	defer wall.Stop()
 	tick := time.NewTimer(r.firstTick())
@@ -76,8 +76,7 @@ func (r *run) watch() {
 	done, closing := r.ctx.Done(), r.h.ctx.Done()
 	for {
 		select {
-		case <-gone:
-			<-frames
+		case <-frames:
 			return
 		case <-wall.C:
 			r.stop(causeWall, "")
@@ -105,22 +104,11 @@ func (r *run) stop(c cause, stream string) {
 	r.c.kill()
 }
 
-// waitGone returns when the process behind a pidfd has ended. The descriptor
-// is polled by a goroutine of its own: a pidfd cannot be read, so the runtime's
-// poller is of no use.
-func waitGone(pidfd int) {
-	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
-}
-
 // maxFrames bounds what init may say during a run: it has two things to say.
 const maxFrames = 8
 
-// frames reads what init reports until it is gone.
+// frames reads what init reports until it has reported the end, or is gone: its
+// end of the socket closes with it.
 func (r *run) frames() {
 	for range maxFrames {
 		t, p, err := cellproto.ReadFrame(r.c.control, maxReply)
@@ -147,6 +135,7 @@ func (r *run) frame(t cellproto.Type, p []byte) bool {
 		var v cellproto.Exited
 		if v, err = cellproto.DecodeExited(p); err == nil && r.end.exited == nil {
 			r.end.exited = &v
+			return false
 		}
 	case cellproto.TypeDenied:
 		var v cellproto.Denied
@@ -223,19 +212,25 @@ func (r *run) tick() time.Duration {
 	return r.next(used)
 }
 
-// settle waits for the rest, reads the counters and gives the verdict. What
-// the cell had is given back behind the caller's back.
+// settle takes the rest of the output, reads the counters and gives the
+// verdict. The end of init and what the cell had are seen to behind the
+// caller's back.
 func (r *run) settle() {
 	if r.out != nil && !r.out.started.IsZero() {
 		r.out.finish(&r.result, time.Now().Add(settleTime/2))
 	}
-	waitGone(r.c.pidfd)
+	if r.end.exited == nil {
+		// Init was ended and with it the rest, which is certain only when it is gone.
+		if !r.c.gone(settleTime) {
+			r.note("the cell did not end in time")
+		}
+	}
 	r.counters()
 	r.verdict()
 	r.h.work.Add(1)
 	go func() {
 		defer r.h.work.Done()
-		r.c.ashes()
+		r.c.destroy()
 	}()
 	if r.out != nil {
 		r.out.emit(api.Event{Type: "finished", Result: &r.result})
