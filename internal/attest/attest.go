@@ -28,11 +28,12 @@ type Probe struct {
 	try  func() unix.Errno
 }
 
-// Names returns the probes whose layer is not in off.
-func Names(off []string) []string {
+// Names returns the probes whose layer is not in off. With loopback, internet
+// sockets are what the cell is for, so that probe is not asked.
+func Names(off []string, loopback bool) []string {
 	var names []string
 	for _, p := range table {
-		if !slices.Contains(off, p.Layer) {
+		if !slices.Contains(off, p.Layer) && !(loopback && p.Name == inetSocket) {
 			names = append(names, p.Name)
 		}
 	}

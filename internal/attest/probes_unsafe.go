@@ -12,6 +12,9 @@ import (
 // errno: the fact is as it must be.
 const refused = unix.EPERM
 
+// inetSocket is the one probe that a cell with a loopback network does not refuse.
+const inetSocket = "inet-socket"
+
 // The table. An errno alone does not name a layer: each probe is chosen so
 // that its answer differs with its layer off, and the negative controls run
 // exactly that. Calls of the kill class are not probed, they would end the
@@ -28,8 +31,9 @@ var table = []Probe{
 	{"gain-capability", "privileges", []unix.Errno{refused}, capabilityProbe},
 	{"no-new-privs", "privileges", []unix.Errno{refused}, noNewPrivsProbe},
 	{"raise-core", "rlimits", []unix.Errno{unix.EPERM}, coreProbe},
-	{"inet-socket", "seccomp", []unix.Errno{unix.EAFNOSUPPORT, unix.EPERM, unix.EACCES}, call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0)},
+	{inetSocket, "seccomp", []unix.Errno{unix.EAFNOSUPPORT, unix.EPERM, unix.EACCES}, call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0)},
 	{"unix-socket", "seccomp", []unix.Errno{unix.EAFNOSUPPORT, unix.EPERM, unix.EACCES}, call(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_STREAM, 0)},
+	{"netlink-socket", "seccomp", []unix.Errno{unix.EAFNOSUPPORT}, call(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, 0)},
 	{"unshare-user", "seccomp", []unix.Errno{unix.EPERM}, call(unix.SYS_UNSHARE, unix.CLONE_NEWUSER|unix.CLONE_SIGHAND, 0, 0)},
 	{"shmget", "seccomp", []unix.Errno{unix.EPERM, unix.ENOSYS}, call(unix.SYS_SHMGET, 0x6776626f, 4096, 0)},
 	{"clone3", "seccomp", []unix.Errno{unix.ENOSYS}, call(unix.SYS_CLONE3, 0, 0, 0)},

@@ -276,7 +276,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
 		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil,
 		TimeNS: h.feat.timeNS, CoreLimit: h.feat.coreLimit,
-		Probes: attest.Names(h.offProbes()), Off: h.cfg.ControlOff,
+		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.cfg.ControlOff,
 	}
 	a.Guest, a.Init = h.plan.landlock(h.feat.landlock, k.loopback)
 	if h.feat.seccomp {
