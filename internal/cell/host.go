@@ -134,7 +134,7 @@ func (h *Host) detect() {
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, 0xffff, 0, 0)
 	h.feat.seccomp = errno == unix.EINVAL && !h.off("seccomp")
 	_, err := os.Stat("/proc/self/ns/time_for_children")
-	h.feat.timeNS = err == nil && atLeast(h.feat.kernel, 6, 1)
+	h.feat.timeNS = err == nil && atLeast(h.feat.kernel, 6, 3)
 	if b, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || strings.HasPrefix(string(b), "|") {
 		h.feat.coreLimit = 1 // core(5): 0 does not stop a dump into a program
 	}

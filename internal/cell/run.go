@@ -181,6 +181,11 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 		r.out.begin(r.started)
 		r.feed()
 		return nil
+	case cellproto.TypeDenied: // by the guest's first instructions, before init could say that it started
+		r.out.begin(r.started)
+		r.feed()
+		r.frame(t, p)
+		return nil
 	case cellproto.TypeFailed:
 		f, err := cellproto.DecodeFailed(p)
 		if err != nil {

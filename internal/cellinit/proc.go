@@ -56,7 +56,7 @@ func (c *cell) proc(root int) error {
 // through a mount of its own, since the cell's proc becomes read-only.
 func (c *cell) timeNamespace(root int) error {
 	if !c.arm.TimeNS || c.off("time") {
-		c.applied("time", false, "this kernel cannot give a vforked child a time namespace (before 6.1)")
+		c.applied("time", false, "this kernel cannot give a vforked child a time namespace (before 6.3)")
 		return nil
 	}
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {

@@ -106,7 +106,8 @@ func (c *cell) openSources() ([]int, error) {
 		if o.Kind == cellproto.OpBind {
 			attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
 				Propagation: unix.MS_PRIVATE}
-			if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+			err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+			if err != nil && !errors.Is(err, unix.ENOSYS) { // before 5.12 remountReadOnly does it
 				return nil, fmt.Errorf("read-only %s: %w", o.Source, err)
 			}
 		}
@@ -246,7 +247,11 @@ func writeNew(dir int, name string, mode uint32, data []byte) error {
 // setReadOnly makes everything mounted so far read-only, private and nosuid.
 func setReadOnly(root int) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID, Propagation: unix.MS_PRIVATE}
-	return unix.MountSetattr(root, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+	err := unix.MountSetattr(root, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+	if errors.Is(err, unix.ENOSYS) {
+		return remountReadOnly()
+	}
+	return err
 }
 
 // disk mounts one size-limited tmpfs and shows three of its directories, so
@@ -275,7 +280,7 @@ func (c *cell) disk(root int) error {
 	}{{"box", "box", 0o755, false}, {"tmp", "tmp", 0o777 | unix.S_ISVTX, false}, {"shm", "dev/shm", 0o777 | unix.S_ISVTX, true}}
 	trees := make([]int, len(dirs))
 	for i, d := range dirs {
-		if trees[i], err = c.diskDir(fd, d.name, d.mode, d.noexec); err != nil {
+		if trees[i], err = c.diskDir(fd, d.name, d.mode); err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
 	}
@@ -294,6 +299,9 @@ func (c *cell) disk(root int) error {
 		err = mountAt(trees[i], dir, name, &want)
 		unix.Close(dir)
 		unix.Close(trees[i])
+		if err == nil && d.noexec {
+			err = setNoexec(root, d.target)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.target, err)
 		}
@@ -302,7 +310,7 @@ func (c *cell) disk(root int) error {
 	return nil
 }
 
-func (c *cell) diskDir(fs int, name string, mode uint32, noexec bool) (int, error) {
+func (c *cell) diskDir(fs int, name string, mode uint32) (int, error) {
 	if err := unix.Mkdirat(fs, name, mode); err != nil {
 		return -1, err
 	}
@@ -312,12 +320,17 @@ func (c *cell) diskDir(fs int, name string, mode uint32, noexec bool) (int, erro
 	if err := unix.Fchownat(fs, name, int(c.arm.UID), int(c.arm.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return -1, err
 	}
-	tree, err := unix.OpenTree(fs, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if err != nil || !noexec {
-		return tree, err
-	}
+	return unix.OpenTree(fs, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+}
+
+// setNoexec forbids running what lies in one mount of the new root.
+func setNoexec(root int, path string) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC}
-	return tree, unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr)
+	err := unix.MountSetattr(root, path, unix.AT_SYMLINK_NOFOLLOW, &attr)
+	if errors.Is(err, unix.ENOSYS) {
+		return noexecOld(staging + "/" + path)
+	}
+	return err
 }
 
 // pivot makes the new root the only one.

@@ -1,0 +1,59 @@
+package cellinit
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kernels before 5.12 have no mount_setattr. There the whole new root is walked
+// once, by the kernel's own list of mounts, and each is made read-only by the
+// older call, which changes one mount only.
+
+// remountFlags are the options of mountinfo that a remount must repeat: in a
+// user namespace the kernel refuses to loosen those that came from outside.
+var remountFlags = map[string]uintptr{
+	"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
+	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+}
+
+// remountReadOnly makes every mount below the staging place read-only and
+// nosuid, and those that show the host's directories nodev.
+func remountReadOnly() error {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[4] != staging && !strings.HasPrefix(f[4], staging+"/") {
+			continue
+		}
+		flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID)
+		for _, o := range strings.Split(f[5], ",") {
+			flags |= remountFlags[o]
+		}
+		if !strings.HasPrefix(f[4], staging+"/dev/") {
+			flags |= unix.MS_NODEV
+		}
+		if err := unix.Mount("", unescape(f[4]), "", flags, ""); err != nil {
+			return fmt.Errorf("%s: %w", f[4], err)
+		}
+	}
+	return nil
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
+		s = strings.ReplaceAll(s, e[0], e[1])
+	}
+	return s
+}
+
+// noexecOld gives one mount the option that mount_setattr would.
+func noexecOld(point string) error {
+	return unix.Mount("", point, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+}
