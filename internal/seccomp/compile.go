@@ -149,7 +149,11 @@ func (b *builder) cond(c cond, exact bool, yes, no int) int {
 	if c.width == 64 {
 		return b.wide(c, low, yes, no)
 	}
-	start := b.load(low, b.word(c.op, uint32(c.mask), low32(c.values), yes, no))
+	mask := uint32(c.mask)
+	if c.op == opOnly {
+		mask |= ^uint32(widthMask(c.width)) // what lies above a 16-bit parameter is not its business
+	}
+	start := b.load(low, b.word(c.op, mask, low32(c.values), yes, no))
 	if !exact {
 		return start
 	}

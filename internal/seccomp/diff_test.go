@@ -111,6 +111,36 @@ func TestProgramIsThePolicy(t *testing.T) {
 	}
 }
 
+// Every test at every width, in branches that allow and that refuse, also those that no profile uses.
+//
+// proves H-10
+func TestEveryTestAtEveryWidth(t *testing.T) {
+	tests := []string{"is 1 0x8000", "mask 0x8006 is 2 0x8000", "only 0x8001", "any 0x8001", "none 0x8001"}
+	wide := []string{"is 1 0x100000000 0x100000001", "mask 0xf0000000f is 0x100000001 2", "only 0x800000001",
+		"any 0x800000001", "none 0x800000001", "any 0x800000000", "none 0x800000000", "only 0x800000000"}
+	conds := []string{"arg0:ptr null"}
+	for _, width := range []string{"u16", "u32", "u64"} {
+		for _, test := range tests {
+			conds = append(conds, "arg0:"+width+" "+test)
+		}
+	}
+	for _, test := range wide {
+		conds = append(conds, "arg0:u64 "+test)
+	}
+	for _, c := range conds {
+		for _, branch := range []string{"allow ; else kill", "errno EPERM ; else allow"} {
+			p := parsed(t, "read if "+c+" and arg5:u32 is 0 : "+branch+" # for the test")
+			for _, a := range []Arch{X86_64, Aarch64} {
+				v := variant{c + " : " + branch, p, a, false}
+				for _, w := range append(compare(t, v, compile(t, p, a, false), 2),
+					compare(t, v, newMachine(t, naive(p, a, false, false)), 2)...) {
+					t.Error(w)
+				}
+			}
+		}
+	}
+}
+
 // The plain compiler agrees with the policy too, so the real one is right for two reasons.
 //
 // proves T-08

@@ -41,10 +41,19 @@
 // trace), or change its row here if every guest should have it. A call that is always denied cannot be
 // added, and one with an argument rule cannot be widened.
 //
+// # Size
+//
+// On x86_64 the language profile has 428 instructions (2,362 as a list), 488 with loopback; on aarch64 382
+// and 456. A call is decided after about eight comparisons. Loading takes some 95 µs, most of it the
+// kernel's own check and its cache of what is always allowed; making the program from the text takes 0.7 ms
+// and is best done once (BenchmarkLoad, BenchmarkCompile).
+//
 // # Limits
 //
 // A filter sees register values, never memory: flags in a struct (clone3, openat2) and the address of a
 // sendmsg cannot be judged, so such calls are refused, or allowed because something else bounds them. It
-// cannot tell which file a descriptor is. The tables are those of Linux 7.0; the filter is for little-endian
+// cannot tell which file a descriptor is. sysinfo shows the host's memory and uptime and is allowed, because
+// glibc takes its page counts from there and does not look at the error. Python's forkserver and Manager
+// need a local socket with an address and are refused; fork, spawn, pools, queues and pipes work. The tables are those of Linux 7.0; the filter is for little-endian
 // x86_64 and aarch64.
 package seccomp
