@@ -132,7 +132,7 @@ func (o Options) config() (cell.Config, error) {
 	if cfg.InitPath == "" {
 		cfg.InitPath = selfInit()
 	}
-	return cfg, nil
+	return cfg, checkProfiles(o.Profiles)
 }
 
 // ahead reads a number of things to have ready: zero means two, a negative

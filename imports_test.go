@@ -39,6 +39,7 @@ languages:           api
 internal/cellproto:  api golang.org/x/sys/...
 internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
+internal/termtext:
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
 internal/attest:     api internal/cellproto golang.org/x/sys/...
 never api:           os os/exec net net/http syscall unsafe
@@ -60,7 +61,7 @@ tests internal/cell: internal/cellinit
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
-cmd/glovebox:        . api languages
+cmd/glovebox:        . api languages internal/termtext
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 bench:               . api golang.org/x/sys/...

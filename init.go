@@ -3,6 +3,7 @@ package glovebox
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/glovebox-dev/glovebox/internal/cellinit"
 )
@@ -23,13 +24,17 @@ func Init() {
 	}
 }
 
-// selfInit is the running program, when it called Init.
+// selfInit is the running program, when it called Init and no glovebox-init
+// lies beside it: that one is smaller and so starts sooner.
 func selfInit() string {
 	if !initCalled {
 		return ""
 	}
 	path, err := os.Executable()
 	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), cellinit.Name)); err == nil {
 		return ""
 	}
 	return path

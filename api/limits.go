@@ -65,6 +65,15 @@ var limitFields = []limitField{
 	{"disk_files", 16, func(l *Limits) *int64 { return &l.DiskFiles }},
 }
 
+// MinLimits are the floors of the limits.
+func MinLimits() Limits {
+	var l Limits
+	for _, f := range limitFields {
+		*f.of(&l) = f.floor
+	}
+	return l
+}
+
 // Resolve fills the zero fields from def and checks every field against its
 // floor and against max (a zero field of max means the ceiling is the default
 // one of ceil). The error is a *[FieldError] naming the field as "limits.NAME".

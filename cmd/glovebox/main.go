@@ -1,0 +1,150 @@
+// Command glovebox runs untrusted programs in sealed cells and tells what this
+// host can enforce. See glovebox help.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/termtext"
+)
+
+// Exit statuses that are not the guest's own. They are part of the contract.
+const (
+	exitUsage       = 2
+	exitUnavailable = 4
+	exitMemory      = 120
+	exitOutput      = 121
+	exitDenied      = 122
+	exitCompile     = 123
+	exitTimeout     = 124
+	exitFailed      = 125
+	exitSignal      = 128 // and the signal's number
+	exitInterrupted = 130
+)
+
+// The main goroutine stays on the main thread, for the case in which this
+// process becomes a launcher or the first process of a cell.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	glovebox.Init() // for an installation of one file
+	done := make(chan int)
+	// The rest is an ordinary program, whose goroutines may change threads.
+	go func() { done <- command(os.Args[1:], os.Stdout, os.Stderr) }()
+	os.Exit(<-done)
+}
+
+// command runs one command line and returns the exit status.
+func command(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	code, say := explain(err)
+	if say != "" {
+		fmt.Fprintln(stderr, "glovebox: "+termtext.String(say))
+	}
+	return code
+}
+
+// usageError is a command line that cannot be meant: exit status 2.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// statusError ends the program with a status and, if there is an error, says it.
+type statusError struct {
+	code int
+	err  error
+}
+
+func (e *statusError) Error() string { return fmt.Sprint("exit status ", e.code) }
+
+// explain gives the exit status for an error and the sentence to say.
+func explain(err error) (code int, say string) {
+	var (
+		usage  *usageError
+		status *statusError
+		field  *glovebox.FieldError
+	)
+	switch {
+	case errors.As(err, &status):
+		if status.err == nil {
+			return status.code, ""
+		}
+		return status.code, status.err.Error()
+	case errors.As(err, &usage):
+		return exitUsage, usage.text
+	case errors.As(err, &field):
+		return exitUsage, flagOf(field)
+	case errors.Is(err, glovebox.ErrSandboxUnavailable):
+		return exitUnavailable, err.Error()
+	}
+	return exitFailed, err.Error()
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "glovebox",
+		Short:         "Run untrusted programs in sealed cells, and survive them.",
+		Annotations:   map[string]string{usageLines: "glovebox COMMAND …"},
+		Example:       "glovebox run prog.py\nglovebox run --wall 500ms -- /bin/sh -c 'echo hello'\nglovebox status",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if v, _ := cmd.Flags().GetBool("version"); v {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
+				return err
+			}
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			cmd.SetOut(cmd.ErrOrStderr())
+			return errors.Join(cmd.Help(), &statusError{code: exitUsage})
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.Flags().Bool("version", false, "print the version")
+	root.SetHelpFunc(help)
+	root.SetHelpCommand(newHelp())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
+	})
+	root.AddCommand(newRun(), newStatus(), newVersion(), newCompletion())
+	for _, c := range append(root.Commands(), root) {
+		c.Flags().BoolP("help", "h", false, "show this help")
+		c.DisableFlagsInUseLine = true
+	}
+	return root
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	for _, s := range root.SuggestionsFor(name) {
+		return usagef("there is no command %q; did you mean %q?", name, s)
+	}
+	return usagef("there is no command %q (glovebox help lists them)", name)
+}
+
+// noArgs refuses arguments to a command that takes none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument, not %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/termtext"
+)
+
+// sink takes what happens in a run to where the caller wants it: the two
+// streams as they come, or JSON.
+type sink struct {
+	form   string // "", "object" or "stream"
+	stdout io.Writer
+	stderr io.Writer
+	people bool // a person reads stderr
+
+	guestOut, guestErr io.Writer
+	closers            []io.Closer
+
+	cancel   context.CancelCauseFunc
+	finished bool
+}
+
+// writeError is output that could not be written; it ends the run.
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return "write the output: " + cause(e.err) }
+func (e *writeError) Unwrap() error { return e.err }
+
+func newSink(form string, stdout, stderr io.Writer, cancel context.CancelCauseFunc) *sink {
+	s := &sink{form: form, stdout: stdout, stderr: stderr, people: isTerminal(stderr), cancel: cancel}
+	s.guestOut, s.guestErr = s.guest(stdout), s.guest(stderr)
+	return s
+}
+
+// guest is where a stream of the guest goes: w itself, or w behind a filter if
+// it is a terminal.
+func (s *sink) guest(w io.Writer) io.Writer {
+	if !isTerminal(w) {
+		return w
+	}
+	t := termtext.NewWriter(w)
+	s.closers = append(s.closers, t)
+	return t
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// event takes one event of the run; the library calls it one at a time.
+func (s *sink) event(e glovebox.Event) {
+	var err error
+	switch s.form {
+	case "stream":
+		s.finished = s.finished || e.Type == "finished"
+		err = s.line(e)
+	case "":
+		if e.Type == "chunk" {
+			err = s.chunk(e)
+		}
+	}
+	if err != nil {
+		s.cancel(&writeError{err})
+	}
+}
+
+func (s *sink) chunk(e glovebox.Event) error {
+	w, data := s.guestOut, []byte(e.Data)
+	if e.Stream == "stderr" {
+		w = s.guestErr
+	}
+	if e.Base64 != "" {
+		var err error
+		if data, err = base64.StdEncoding.DecodeString(e.Base64); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(data)
+	return err
+}
+
+// line writes v as one line of JSON.
+func (s *sink) line(v any) error { return writeJSON(s.stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(termtext.JSON(text), '\n'))
+	return err
+}
+
+// end writes what is left to say of a run and returns the exit status as an
+// error. why is the reason for which the run was canceled, if it was.
+func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
+	var err error
+	for _, c := range s.closers {
+		err = errors.Join(err, c.Close())
+	}
+	switch {
+	case s.form == "object":
+		err = errors.Join(err, s.line(r))
+	case s.form == "stream" && !s.finished:
+		err = errors.Join(err, s.line(glovebox.Event{Type: "finished", Result: r}))
+	}
+	var broken *writeError
+	if !errors.As(why, &broken) && err != nil {
+		broken = &writeError{err}
+	}
+	if broken != nil {
+		if errors.Is(broken, unix.EPIPE) { // as if the signal had ended us
+			return &statusError{code: exitSignal + int(unix.SIGPIPE)}
+		}
+		return &statusError{exitFailed, broken}
+	}
+	quiet := r.Verdict == "ok" || r.Verdict == "error"
+	if !quiet || s.people && s.form == "" {
+		fmt.Fprintln(s.stderr, "glovebox: "+termtext.String(sentence(r, l)))
+	}
+	if code := exitStatus(r); code != 0 {
+		return &statusError{code: code}
+	}
+	return nil
+}

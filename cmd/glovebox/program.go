@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/languages"
+)
+
+// maxFile bounds what is read of one file; the library bounds them together.
+const maxFile = 8 << 20
+
+// program makes the Program from flags and arguments. dash is the number of
+// arguments before "--", or -1 without one.
+func (f *runFlags) program(args []string, dash int) (glovebox.Program, error) {
+	p := glovebox.Program{Network: f.network}
+	if err := f.check(); err != nil {
+		return p, err
+	}
+	var err error
+	if p.Limits, err = f.parseLimits(); err != nil {
+		return p, err
+	}
+	if p.Env, err = parseEnv(f.env); err != nil {
+		return p, err
+	}
+	switch {
+	case f.given("code"):
+		err = f.source(&p, "-e", []byte(f.code))
+		p.Args = args
+	case dash == 0:
+		if f.given("language") {
+			return p, usagef("-l %s: goes with a file, -e or -, not with a command after --", f.language)
+		}
+		if len(args) == 0 {
+			return p, usagef("a command is missing after --")
+		}
+		p.Command = args
+	case len(args) == 0:
+		return p, usagef("nothing to run: give a file, - for standard input, -e CODE, or -- and a command")
+	case args[0] == "-":
+		var text []byte
+		if f.stdin == "-" {
+			return p, usagef("-i -: standard input is the program already")
+		}
+		f.fromStdin = true
+		if text, err = readAll("standard input", os.Stdin); err == nil {
+			err = f.source(&p, "-", text)
+		}
+		p.Args = args[1:]
+	default:
+		err = f.entry(&p, args[0])
+		p.Args = args[1:]
+	}
+	if err != nil {
+		return p, err
+	}
+	return p, f.further(&p)
+}
+
+// source makes text the one file of the program; from names where it came from.
+func (f *runFlags) source(p *glovebox.Program, from string, text []byte) error {
+	if p.Language = f.language; p.Language == "" {
+		if p.Language = languages.Detect("", text); p.Language == "" {
+			return usagef("%s: give its language with -l (%s)", from, strings.Join(languages.Names(), ", "))
+		}
+	}
+	p.Files = append(p.Files, file(languages.Find(p.Language).File, 0o644, text))
+	return nil
+}
+
+// entry makes the file at path the program.
+func (f *runFlags) entry(p *glovebox.Program, path string) error {
+	first, text, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if p.Language = f.language; p.Language == "" {
+		if p.Language = languages.Detect(path, text); p.Language == "" {
+			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s)", path, strings.Join(languages.Names(), ", "))
+		}
+	}
+	p.Files = append(p.Files, first)
+	return nil
+}
+
+// further adds the files of --file.
+func (f *runFlags) further(p *glovebox.Program) error {
+	from := map[string]string{}
+	for _, have := range p.Files {
+		from[have.Name] = "the program itself"
+	}
+	for _, path := range f.files {
+		more, _, err := readFile(path)
+		if err != nil {
+			return usagef("--file %s", err)
+		}
+		if other, twice := from[more.Name]; twice {
+			return usagef("--file %s: would be /box/%s, and so is %s", path, more.Name, other)
+		}
+		from[more.Name] = path
+		p.Files = append(p.Files, more)
+	}
+	return nil
+}
+
+// readFile reads a file of the caller. It lies in /box under the last part of
+// its path. The error is a usageError that begins with the path.
+func readFile(path string) (glovebox.File, []byte, error) {
+	name := filepath.Base(path)
+	if err := api.CheckFileName(name); err != nil {
+		return glovebox.File{}, nil, usagef("%s: its name %s", path, err)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return glovebox.File{}, nil, usagef("%s: %s", path, cause(err))
+	}
+	defer in.Close()
+	mode := uint32(0o644)
+	if st, err := in.Stat(); err == nil {
+		if st.IsDir() {
+			return glovebox.File{}, nil, usagef("%s: is a directory", path)
+		}
+		if st.Mode()&0o100 != 0 {
+			mode = 0o755
+		}
+	}
+	text, err := readAll(path, in)
+	if err != nil {
+		return glovebox.File{}, nil, err
+	}
+	return file(name, mode, text), text, nil
+}
+
+func readAll(name string, in io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, usagef("%s: %s", name, cause(err))
+	}
+	if len(text) > maxFile {
+		return nil, usagef("%s: must have at most %s", name, size.format(maxFile, " "))
+	}
+	return text, nil
+}
+
+// cause is the reason of a file's error without the name it repeats.
+func cause(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+func file(name string, mode uint32, text []byte) glovebox.File {
+	f := glovebox.File{Name: name, Mode: mode, Content: string(text)}
+	if !utf8.Valid(text) {
+		f.Content, f.Encoding = base64.StdEncoding.EncodeToString(text), "base64"
+	}
+	return f
+}
+
+func parseEnv(list []string) (map[string]string, error) {
+	env := map[string]string{}
+	for _, kv := range list {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, usagef("--env %q: must be NAME=VALUE", kv)
+		}
+		env[k] = v
+	}
+	return env, nil
+}
+
+// input is what the guest reads: the file of -i, or standard input unless that
+// is a terminal or the program. Nil means nothing.
+func (f *runFlags) input() (io.Reader, error) {
+	switch {
+	case f.stdin == "-":
+		return os.Stdin, nil
+	case f.given("stdin"):
+		in, err := os.Open(f.stdin)
+		if err != nil {
+			return nil, usagef("-i %s: %s", f.stdin, cause(err))
+		}
+		if st, err := in.Stat(); err == nil && st.IsDir() {
+			return nil, usagef("-i %s: is a directory", f.stdin)
+		}
+		return in, nil
+	case f.fromStdin, term.IsTerminal(int(os.Stdin.Fd())):
+		return nil, nil
+	}
+	return os.Stdin, nil
+}
+
+// additions reads the file of --profile.
+func (f *runFlags) additions() (map[string][]string, error) {
+	if !f.given("profile") {
+		return nil, nil
+	}
+	name, allow, err := readProfile(f.profile)
+	if err != nil {
+		return nil, usagef("--profile %s: %s", f.profile, cause(err))
+	}
+	return map[string][]string{name: allow}, nil
+}

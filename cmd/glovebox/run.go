@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/termtext"
+	"github.com/glovebox-dev/glovebox/languages"
+)
+
+const runLong = `The program runs in a cell of its own: no network, no files of this host but /usr, no privileges, bounded memory,
+processor time, processes, files and output. Its language is told by -l, by the file's name or by its "#!" line.
+Flags end at the first argument that is none; what follows is the program's. Standard input goes to the program if it
+is a pipe or a file. On a terminal what the program prints is shown without control sequences, except for colours.
+
+The exit status is the program's own, 128 + n if signal n ended it, or
+  120  it needed more memory than allowed       124  it ran out of time
+  121  it printed more than allowed             125  Glovebox itself failed
+  122  it made a forbidden system call          130  you interrupted it
+    2  the command line cannot be meant           4  this host cannot seal a cell`
+
+const runExample = `glovebox run prog.py one two
+glovebox run --wall 500ms --memory 64MiB prog.py < data.txt
+glovebox run -l python -e 'print(6 * 7)'
+glovebox run --file data.csv --env MODE=fast prog.py
+glovebox run --json -- /bin/sh -c 'echo $0' | jq .verdict`
+
+func newRun() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a program in a sealed cell.",
+		Long:  runLong,
+		Annotations: map[string]string{usageLines: "glovebox run [FLAGS] FILE|- [ARG]…\n" +
+			"glovebox run [FLAGS] -e CODE [ARG]…\nglovebox run [FLAGS] -- COMMAND [ARG]…"},
+		Example: runExample,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return run(cmd, f, args)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().SetInterspersed(false)
+	complete := func(flag string, words ...string) {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	complete("language", languages.Names()...)
+	complete("network", "none", "loopback")
+	complete("sandbox", "require", "auto")
+	complete("json", "stream")
+	return cmd
+}
+
+func run(cmd *cobra.Command, f *runFlags, args []string) error {
+	p, err := f.program(args, cmd.ArgsLenAtDash())
+	if err != nil {
+		return err
+	}
+	stdin, err := f.input()
+	if err != nil {
+		return err
+	}
+	profiles, err := f.additions()
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	// Nobody waits for a second program, so no cell is kept armed for it.
+	box, err := glovebox.New(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Armed: -1, Prepared: -1, MaxCells: 1, Profiles: profiles})
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	stderr := cmd.ErrOrStderr()
+	if s := box.Status(); !s.Complete {
+		fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String(incomplete(s)))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out := newSink(f.json, cmd.OutOrStdout(), stderr, cancel)
+	result, err := start(ctx, box, p, stdin, out)
+	if err != nil {
+		return err
+	}
+	return out.end(result, effective(p), context.Cause(ctx))
+}
+
+// start runs the program to its end.
+func start(ctx context.Context, box *glovebox.Box, p glovebox.Program, stdin io.Reader, out *sink) (*glovebox.Result, error) {
+	opts := []glovebox.RunOption{glovebox.WithEvents(out.event)}
+	if stdin != nil {
+		opts = append(opts, glovebox.WithStdin(stdin))
+	}
+	running, err := box.Start(ctx, p, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return running.Wait()
+}
+
+// effective are the limits in force for a program, for the words about them.
+func effective(p glovebox.Program) glovebox.Limits {
+	l := p.Limits
+	if lang := languages.Find(p.Language); lang != nil {
+		l = l.Over(lang.Limits)
+	}
+	return l.Over(api.DefaultLimits())
+}
+
+// incomplete names the layers that do not hold.
+func incomplete(s glovebox.Status) string {
+	var missing []string
+	for _, l := range s.Layers {
+		if !l.Applied {
+			missing = append(missing, l.Name)
+		}
+	}
+	return "the sandbox is incomplete (" + strings.Join(missing, ", ") + "); glovebox status tells more"
+}
+
+// errInterrupted is why a context ended that the user's signal ended.
+var errInterrupted = errors.New("interrupted")
+
+// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
+// ends; a second one ends this process in the usual way, and every cell with
+// it. A signal that was ignored when this process started stays so. Of SIGPIPE
+// only the error of the write is left, so that cells are put away first.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	got := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(got, s)
+		}
+	}
+	go func() {
+		select {
+		case <-got:
+			signal.Stop(got)
+			cancel(errInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil); signal.Stop(got) }
+}
