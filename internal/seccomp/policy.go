@@ -37,7 +37,7 @@ type Policy struct {
 }
 
 // Load reads an embedded profile ("language" or "compile"). It returns ErrUnknownProfile for another
-// name, and an error that names file and line if the embedded data is broken.
+// name, and an error that names file and row if the embedded data is broken.
 func Load(profile string, opts Options) (*Policy, error) {
 	if strings.Trim(profile, "abcdefghijklmnopqrstuvwxyz") != "" || profile == "" || profile == "loopback" {
 		return nil, fmt.Errorf("%w: %q", ErrUnknownProfile, profile)
