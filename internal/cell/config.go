@@ -12,6 +12,7 @@ package cell
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
@@ -38,9 +39,9 @@ type Config struct {
 	// Additions are system calls allowed beside the profile's, by profile.
 	Additions map[string][]string
 	Max       api.Limits // ceilings
-	// SharedUID accepts, under Require, that an ordinary user's cells carry his
-	// one uid.
-	Log *slog.Logger
+	Log       *slog.Logger
+	// Trace gets the time of each step of every run, for the benchmarks.
+	Trace func(step string, took time.Duration)
 	// ControlOff names layers that are left out: negative controls only.
 	ControlOff []string
 }

@@ -109,7 +109,7 @@ func (h *Host) open() (err error) {
 	if err := h.openGroups(); err != nil {
 		return err
 	}
-	if h.launcher, err = startLauncher(h.init, h.ids, h.initEnv()); err != nil {
+	if h.launcher, err = startLauncher(h.init, h.ids, h.initEnv(path)); err != nil {
 		return h.unavailable("namespaces", err.Error())
 	}
 	if h.groups != nil {
@@ -120,7 +120,16 @@ func (h *Host) open() (err error) {
 	return h.prove()
 }
 
-func (h *Host) initEnv() []string { return []string{} }
+// initEnv is the whole environment of launcher and init: nothing, but for a
+// host program that is its own init, whose Go runtime must not open files of
+// the control groups that init then closes as inherited. glovebox-init says the
+// same at its build.
+func (h *Host) initEnv(path string) []string {
+	if self, err := os.Executable(); err == nil && self == path {
+		return []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+	}
+	return []string{}
+}
 
 // detect reads what the kernel offers.
 func (h *Host) detect() {

@@ -88,7 +88,26 @@ func (r *run) do() {
 	}
 	r.result.SetupMS = ms(r.started.Sub(begin))
 	r.watch()
+	ended := time.Now()
 	r.settle()
+	r.trace(begin, ended)
+}
+
+// trace reports the steps of this run, those of init as it timed them itself.
+func (r *run) trace(begin, ended time.Time) {
+	trace := r.h.cfg.Trace
+	if trace == nil {
+		return
+	}
+	var before time.Duration
+	for _, s := range r.c.steps {
+		at := time.Duration(s.NS)
+		trace("init: "+s.Name, at-before)
+		before = at
+	}
+	trace("until the guest's exec", r.started.Sub(begin))
+	trace("guest, until its end is known", ended.Sub(r.started))
+	trace("settle", time.Since(ended))
 }
 
 // acquire takes an armed cell that still is what it was, or makes one. A cell

@@ -29,6 +29,7 @@ type cell struct {
 	timens   int            // timens_offsets of the sealed thread, or -1
 	notify   int            // listener of the kill class, or -1
 	deadline int            // timerfd
+	kill     chan struct{}  // to the thread that kills the guest; nil: the main thread may
 
 	write sync.Mutex // one frame at a time on the control socket
 }

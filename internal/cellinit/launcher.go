@@ -189,7 +189,7 @@ func forkInit(m *cellproto.Launch, groups, fds []int) (pid, pidfd int, err error
 	n := uintptr(null)
 	files := []uintptr{n, n, n, uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2]), uintptr(fds[3])}
 	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", fdInit), []string{Name, ModeInit},
-		&syscall.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: attr})
+		&syscall.ProcAttr{Dir: "/", Env: os.Environ(), Files: files, Sys: attr})
 	return pid, pidfd, err
 }
 

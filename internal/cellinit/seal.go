@@ -3,6 +3,8 @@ package cellinit
 import (
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -127,8 +129,17 @@ func (c *cell) privileges() error {
 	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 		return fmt.Errorf("setresuid: %w", errno)
 	}
+	if err := c.startKiller(uid, gid); err != nil {
+		return fmt.Errorf("second thread of the guest's ids: %w", err)
+	}
 	if err := dropCapabilities(); err != nil {
 		return err
+	}
+	// A change of ids gives the process back what fs.suid_dumpable says.
+	if !c.off("dumpable") {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return err
+		}
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -137,6 +148,44 @@ func (c *cell) privileges() error {
 	c.speculation()
 	c.step("privileges")
 	return nil
+}
+
+// startKiller makes a thread that waits to kill every process of the guest. It
+// carries the guest's ids, since only such a thread may signal the guest when
+// init has an id of its own; the sealed one is busy waiting.
+func (c *cell) startKiller(uid, gid uintptr) error {
+	if uid == uintptr(os.Getuid()) {
+		return nil // the main thread can do it
+	}
+	c.kill = make(chan struct{})
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		_, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid)
+		if errno == 0 {
+			_, _, errno = syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid)
+		}
+		if errno != 0 {
+			ready <- errno
+			return
+		}
+		ready <- nil
+		for range c.kill {
+			_ = unix.Kill(-1, unix.SIGKILL)
+			c.kill <- struct{}{}
+		}
+	}()
+	return <-ready
+}
+
+// killGuest sends SIGKILL to every process of the namespace but init.
+func (c *cell) killGuest() {
+	if c.kill == nil {
+		_ = unix.Kill(-1, unix.SIGKILL)
+		return
+	}
+	c.kill <- struct{}{}
+	<-c.kill
 }
 
 // secureBits: root is nobody special, capabilities do not survive a uid change,

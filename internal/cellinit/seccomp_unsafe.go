@@ -53,7 +53,9 @@ type seccompNotif struct {
 const seccompIoctlNotifRecv = 0xc0502100
 
 // denied reads one call of the kill class, reports its number and ends the
-// cell. The call is never answered: there is nothing to continue.
+// cell. The call is never answered: there is nothing to continue. Its caller is
+// killed before this process ends, since the end of the listener would answer
+// ENOSYS and let it run on for a moment.
 func (c *cell) denied() {
 	var n seccompNotif
 	_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(c.notify), seccompIoctlNotifRecv, uintptr(unsafe.Pointer(&n)))
@@ -63,5 +65,7 @@ func (c *cell) denied() {
 	if errno == 0 {
 		c.send(cellproto.TypeDenied, cellproto.Denied{Arch: uint64(n.Arch), Number: uint64(uint32(n.NR))}.Encode())
 	}
+	c.write.Lock() // for good: how the guest dies now is nothing to report
+	c.killGuest()
 	os.Exit(0)
 }
