@@ -123,14 +123,14 @@ func (c *cell) privileges() error {
 		notes = append(notes, "no supplementary group")
 	}
 	uid, gid := uintptr(c.arm.UID), uintptr(c.arm.GID)
+	if err := c.startKiller(uid, gid); err != nil {
+		return fmt.Errorf("second thread of the guest's ids: %w", err)
+	}
 	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); errno != 0 {
 		return fmt.Errorf("setresgid: %w", errno)
 	}
 	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 		return fmt.Errorf("setresuid: %w", errno)
-	}
-	if err := c.startKiller(uid, gid); err != nil {
-		return fmt.Errorf("second thread of the guest's ids: %w", err)
 	}
 	if err := dropCapabilities(); err != nil {
 		return err
