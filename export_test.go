@@ -5,7 +5,8 @@ package glovebox
 // exported field or variable reaches it. The names are those of
 // internal/cellinit and internal/cell: root, landlock, seccomp, notify, cgroup,
 // rlimits, privileges, dumpable, signals, close_range, hidepid, procmask, time,
-// cgroup_ns, pid, net, ipc, uts, deadline.
+// cgroup_ns, pid, net, ipc, uts, deadline; and nosuid, recursive (mount flags),
+// mountcheck (the outside witness of the mounts), environ, speculation.
 func SandboxOffUnsafeForNegativeControlsOnly(o Options, layers ...string) Options {
 	o.controlOff = append(o.controlOff, layers...)
 	return o

@@ -125,6 +125,9 @@ func (h *Host) open() (err error) {
 // the control groups that init then closes as inherited. glovebox-init says the
 // same at its build.
 func (h *Host) initEnv(path string) []string {
+	if h.off("environ") {
+		return os.Environ()
+	}
 	if self, err := os.Executable(); err == nil && self == path {
 		return []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 	}

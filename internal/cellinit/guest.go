@@ -27,6 +27,9 @@ func (c *cell) guest() {
 	if err != nil {
 		c.fatal(stage("job", err))
 	}
+	if c.off("root") {
+		job.Dir = staging
+	}
 	if err := c.prepareJob(job); err != nil {
 		c.fatal(err)
 	}

@@ -28,13 +28,13 @@ func (c *cell) build() error {
 			return stage("names", err)
 		}
 	}
-	if c.arm.Loopback {
+	if c.arm.Loopback && !c.off("net") {
 		if err := loopbackUp(); err != nil {
 			return stage("loopback", err)
 		}
 	}
 	if c.off("root") {
-		return stage("box", c.openBox())
+		return stage("box", c.controlBox())
 	}
 	trees, err := c.openSources()
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *cell) build() error {
 		return stage("proc", err)
 	}
 	c.step("proc")
-	if err := setReadOnly(root); err != nil {
+	if err := c.setReadOnly(root); err != nil {
 		return stage("root", fmt.Errorf("read-only: %w", err))
 	}
 	if err := c.disk(root); err != nil {
@@ -78,9 +78,21 @@ func (c *cell) names() error {
 
 func (c *cell) openBox() (err error) {
 	c.box, err = unix.Open("/box", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil && c.off("root") {
-		c.box, err = unix.Open("/tmp", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// controlBox is the place of /box in a negative control that keeps the host's
+// root: a tmpfs of its own that covers a directory of the host for this cell.
+func (c *cell) controlBox() error {
+	fd, err := newTmpfs(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "size", fmt.Sprint(c.arm.DiskBytes), "mode", "1777")
+	if err != nil {
+		return err
 	}
+	defer unix.Close(fd)
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, staging, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	c.box, err = unix.Open(staging, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return err
 }
 
@@ -104,9 +116,9 @@ func (c *cell) openSources() ([]int, error) {
 			return nil, fmt.Errorf("open %s: %w", o.Source, err)
 		}
 		if o.Kind == cellproto.OpBind {
-			attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+			attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV | c.nosuid(),
 				Propagation: unix.MS_PRIVATE}
-			err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+			err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|c.recursive(), &attr)
 			if err != nil && !errors.Is(err, unix.ENOSYS) { // before 5.12 remountReadOnly does it
 				return nil, fmt.Errorf("read-only %s: %w", o.Source, err)
 			}
@@ -244,10 +256,25 @@ func writeNew(dir int, name string, mode uint32, data []byte) error {
 	return err
 }
 
+// nosuid and recursive are the flags of that name, but for negative controls.
+func (c *cell) nosuid() uint64 {
+	if c.off("nosuid") {
+		return 0
+	}
+	return unix.MOUNT_ATTR_NOSUID
+}
+
+func (c *cell) recursive() uint {
+	if c.off("recursive") {
+		return 0
+	}
+	return unix.AT_RECURSIVE
+}
+
 // setReadOnly makes everything mounted so far read-only, private and nosuid.
-func setReadOnly(root int) error {
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID, Propagation: unix.MS_PRIVATE}
-	err := unix.MountSetattr(root, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
+func (c *cell) setReadOnly(root int) error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | c.nosuid(), Propagation: unix.MS_PRIVATE}
+	err := unix.MountSetattr(root, "", unix.AT_EMPTY_PATH|c.recursive(), &attr)
 	if errors.Is(err, unix.ENOSYS) {
 		return remountReadOnly()
 	}
