@@ -277,6 +277,12 @@ func (r *run) verdict() {
 	}
 	oom := res.OOMKills != nil && *res.OOMKills > 0 || e.cause == causeMemory
 	limit := time.Duration(r.job.Limits.WallMS) * time.Millisecond
+	// A guest that ended by itself is judged by its own time, on one clock: the
+	// host's timer may fire a moment later, or just before the report arrives.
+	late := e.cause == causeWall
+	if e.exited != nil {
+		late = wall > limit
+	}
 	cpu := res.CPUMS != nil && *res.CPUMS >= float64(r.job.Limits.CPUMS)
 	r.exit()
 	switch {
@@ -295,7 +301,7 @@ func (r *run) verdict() {
 		res.Verdict, res.Cause = api.OutputLimit, api.CauseStdout
 	case r.out.stderr.over:
 		res.Verdict, res.Cause = api.OutputLimit, api.CauseStderr
-	case e.cause == causeWall:
+	case late:
 		res.Verdict, res.Cause = api.Timeout, api.CauseWall
 	case cpu || e.cause == causeCPU:
 		res.Verdict, res.Cause = api.Timeout, api.CauseCPU
