@@ -2,6 +2,7 @@ package attest
 
 import (
 	"bytes"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -30,6 +31,8 @@ var table = []Probe{
 	{"become-root", "privileges", []unix.Errno{unix.EPERM, unix.EINVAL}, call(unix.SYS_SETRESUID, 0, 0, 0)},
 	{"gain-capability", "privileges", []unix.Errno{refused}, capabilityProbe},
 	{"no-new-privs", "privileges", []unix.Errno{refused}, noNewPrivsProbe},
+	{"dumpable", "dumpable", []unix.Errno{refused}, dumpableProbe},
+	{"descriptors", "close_range", []unix.Errno{refused}, descriptorsProbe},
 	{"raise-core", "rlimits", []unix.Errno{unix.EPERM}, coreProbe},
 	{inetSocket, "seccomp", []unix.Errno{unix.EAFNOSUPPORT, unix.EPERM, unix.EACCES}, call(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0)},
 	{"unix-socket", "seccomp", []unix.Errno{unix.EAFNOSUPPORT, unix.EPERM, unix.EACCES}, call(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_STREAM, 0)},
@@ -135,6 +138,42 @@ func noNewPrivsProbe() unix.Errno {
 		return 0
 	}
 	return refused
+}
+
+func dumpableProbe() unix.Errno {
+	if v, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || v != 0 {
+		return 0
+	}
+	return refused
+}
+
+// descriptorsProbe wants every descriptor but 0, 1 and 2 to close at the exec.
+func descriptorsProbe() unix.Errno {
+	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return toErrno(err)
+	}
+	defer unix.Close(dir)
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.ReadDirent(dir, buf)
+		if err != nil {
+			return toErrno(err)
+		}
+		if n == 0 {
+			return refused
+		}
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+		for _, name := range names {
+			fd, err := strconv.Atoi(name)
+			if err != nil {
+				return unix.EINVAL
+			}
+			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); fd > 2 && (err != nil || flags&unix.FD_CLOEXEC == 0) {
+				return 0
+			}
+		}
+	}
 }
 
 func coreProbe() unix.Errno {

@@ -128,6 +128,9 @@ func (h *Host) initEnv(path string) []string {
 	if h.off("environ") {
 		return os.Environ()
 	}
+	if h.off("close_range") {
+		return []string{"GLOVEBOX_CONTROL=close_range"}
+	}
 	if self, err := os.Executable(); err == nil && self == path {
 		return []string{"GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 	}
