@@ -275,7 +275,7 @@ func CheckMounts(mounts []Mount, shown []string) error {
 		case writable && m.Type != "tmpfs":
 			return fmt.Errorf("mount %s is not a tmpfs", m.Point)
 		}
-		if writable || m.Type == "proc" && m.Point == "/proc" || m.Type == "tmpfs" && strings.HasPrefix(m.Point, "/proc/") || m.Point == "/" && m.Type == "tmpfs" {
+		if writable || ours(m) {
 			continue
 		}
 		if !beneathAny(m.Point, shown) {
@@ -283,6 +283,18 @@ func CheckMounts(mounts []Mount, shown []string) error {
 		}
 	}
 	return nil
+}
+
+// ours tells the mounts that launcher and init make of nothing: the root, the
+// cell's proc with what covers it, and its two files of users.
+func ours(m Mount) bool {
+	switch {
+	case m.Type == "proc":
+		return m.Point == "/proc"
+	case m.Type != "tmpfs":
+		return false
+	}
+	return m.Point == "/" || m.Point == "/etc/passwd" || m.Point == "/etc/group" || strings.HasPrefix(m.Point, "/proc/")
 }
 
 func beneathAny(path string, list []string) bool {

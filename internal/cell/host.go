@@ -117,6 +117,9 @@ func (h *Host) open() (err error) {
 			return fmt.Errorf("control group of the launcher: %w", err)
 		}
 	}
+	if err := h.launcher.base(h.plan.ops, h.cfg.ControlOff); err != nil {
+		return h.unavailable("root", err.Error())
+	}
 	return h.prove()
 }
 
@@ -284,8 +287,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 	}
 	d := api.DefaultLimits()
 	a := &cellproto.Arm{
-		Nonce: nonce, Hostname: Hostname, Loopback: k.loopback,
-		Ops:       append(append([]cellproto.Op{}, h.plan.ops...), identity(uid, gid)...),
+		Nonce: nonce, Loopback: k.loopback,
 		StandIns:  standIns(d.MemoryBytes, cellCPUs(d.CPUPercent)),
 		ProcKeep:  procKeep,
 		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
@@ -293,6 +295,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 		TimeNS: h.feat.timeNS, CoreLimit: h.feat.coreLimit,
 		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.cfg.ControlOff,
 	}
+	a.Passwd, a.Group = identity(uid, gid)
 	a.Guest, a.Init = h.plan.landlock(h.feat.landlock, k.loopback)
 	if h.feat.seccomp {
 		a.Filter, a.Notify = pol.program, !h.off("notify")

@@ -96,7 +96,7 @@ func (l *launcher) keep(init, socket *os.File, ids *idRange, env []string, start
 // launcherAttr maps a block of ids for root, the user's own id otherwise.
 func launcherAttr(ids *idRange) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWUSER,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
 		Setsid:     true,
 	}
@@ -190,15 +190,10 @@ func closeFDs(fds []int) {
 
 // prepare asks for a slot in the groups of the given files and waits for it.
 func (l *launcher) prepare(groups []*os.File, unified bool, off []string) (*slot, error) {
-	l.mu.Lock()
-	if l.err != nil {
-		defer l.mu.Unlock()
-		return nil, l.err
+	s, err := l.slot()
+	if err != nil {
+		return nil, err
 	}
-	l.next++
-	s := &slot{l: l, id: l.next, ch: make(chan answer, 4)}
-	l.waiting[s.id] = s.ch
-	l.mu.Unlock()
 	fds := make([]int, len(groups))
 	for i, f := range groups {
 		fds[i] = int(f.Fd())
@@ -207,12 +202,37 @@ func (l *launcher) prepare(groups []*os.File, unified bool, off []string) (*slot
 	if err := l.send(m, fds); err != nil {
 		return nil, err
 	}
-	a, err := s.await(cellproto.LaunchPrepared)
+	_, err = s.await(cellproto.LaunchPrepared)
 	runtime.KeepAlive(groups)
+	return s, err
+}
+
+// base has the root of all cells built, before the first slot.
+func (l *launcher) base(ops []cellproto.Op, off []string) error {
+	s, err := l.slot()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_ = a
+	if err := l.send(&cellproto.Launch{Type: cellproto.LaunchBase, Slot: s.id, Ops: ops, Hostname: Hostname, Off: off}, nil); err != nil {
+		return err
+	}
+	_, err = s.await(cellproto.LaunchPrepared)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, s.id)
+	return err
+}
+
+// slot is a number that messages can be about.
+func (l *launcher) slot() (*slot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	l.next++
+	s := &slot{l: l, id: l.next, ch: make(chan answer, 4)}
+	l.waiting[s.id] = s.ch
 	return s, nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/cellproto"
 )
 
-// plan is the root that a host can show its cells: made once, the same for
-// every cell but for ids and sizes.
+// plan is the root that a host shows its cells: the launcher builds it once,
+// each cell has a private copy of its mounts.
 type plan struct {
 	ops []cellproto.Op
 	// shown are the mount points that show the host, for the check of mountinfo.
@@ -67,18 +67,14 @@ var etcFiles = map[string]string{
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 	"hostname":      Hostname + "\n",
 	"timezone":      "UTC\n",
+	"passwd":        "",
+	"group":         "", // each cell shows its own in the place of these two
 }
 
-// identity are the files that name the cell's own user.
-func identity(uid, gid int) []cellproto.Op {
-	passwd := fmt.Sprintf("guest:x:%d:%d:guest:/box:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", uid, gid)
-	if uid != 0 {
-		passwd = "root:x:0:0:root:/:/usr/sbin/nologin\n" + passwd
-	}
-	return []cellproto.Op{
-		{Kind: cellproto.OpFile, Path: "etc/passwd", Mode: 0o644, Data: []byte(passwd)},
-		{Kind: cellproto.OpFile, Path: "etc/group", Mode: 0o644, Data: fmt.Appendf(nil, "root:x:0:\nguest:x:%d:\nnogroup:x:65534:\n", gid)},
-	}
+// identity are the two files that name the cell's own user.
+func identity(uid, gid int) (passwd, group []byte) {
+	passwd = fmt.Appendf(nil, "root:x:0:0:root:/:/usr/sbin/nologin\nguest:x:%d:%d:guest:/box:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", uid, gid)
+	return passwd, fmt.Appendf(nil, "root:x:0:\nguest:x:%d:\nnogroup:x:65534:\n", gid)
 }
 
 // Hostname is what every cell calls its machine.

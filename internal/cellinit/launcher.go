@@ -32,7 +32,13 @@ var ambientCaps = []uintptr{
 
 // launcher starts cells for one host. It lives in a user namespace of its own,
 // holds no secret, and ends with its host or at the end of its socket.
+//
+// It is the first process of a pid namespace, so that whatever ends it ends
+// every cell; and the namespace gives it the proc that the kernel wants to see
+// before a cell may mount its own.
 type launcher struct {
+	hostname string
+
 	mu    sync.Mutex // guards slots and writes
 	slots map[uint64]chan *start
 }
@@ -86,7 +92,24 @@ func launcherSetup() error {
 	return closeFrom(fdInit + 1)
 }
 
+// base builds the root of all cells and leaves the host's, once.
+func (l *launcher) base(m *cellproto.Launch) {
+	l.hostname = m.Hostname
+	if !has(m.Off, "root") {
+		if err := buildBase(m.Ops, m.Off); err != nil {
+			l.fail(m.Slot, err)
+			return
+		}
+	}
+	l.send(&cellproto.Launch{Type: cellproto.LaunchPrepared, Slot: m.Slot}, -1)
+}
+
 func (l *launcher) handle(m *cellproto.Launch, fds []int) {
+	if m.Type == cellproto.LaunchBase {
+		closeAll(fds)
+		l.base(m)
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch ch := l.slots[m.Slot]; {
@@ -169,7 +192,13 @@ func (l *launcher) prepare(m *cellproto.Launch, groups []int) error {
 	if err := unix.Unshare(flags); err != nil {
 		return fmt.Errorf("network, IPC and UTS namespaces: %w", err)
 	}
-	return nil
+	if has(m.Off, "uts") {
+		return nil
+	}
+	if err := unix.Sethostname([]byte(l.hostname)); err != nil {
+		return fmt.Errorf("host name: %w", err)
+	}
+	return unix.Setdomainname([]byte("(none)"))
 }
 
 func forkInit(m *cellproto.Launch, groups, fds []int) (pid, pidfd int, err error) {

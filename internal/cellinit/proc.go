@@ -8,29 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standDir holds the made-up files of /proc in the root's own tmpfs, readable
-// by nobody but their owner; the guest sees them through binds alone.
-const standDir = ".proc"
-
-// proc mounts the proc of the cell's own pid namespace and then leaves of it
-// what is on the list: made-up files in the place of those that would show the
-// host, and an empty file or directory over everything unknown. There is no
-// way back to a proc of the host: without this mount there is no cell.
+// proc puts the proc of the cell's own pid namespace in the place of the
+// launcher's, and then leaves of it what is on the list: made-up files in the
+// place of those that would show the host, and an empty file or directory over
+// everything unknown. There is no way back to another proc: without this mount
+// there is no cell.
 func (c *cell) proc(root int) error {
-	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return fmt.Errorf("fsopen: %w", err)
+	hidepid := "invisible"
+	if c.off("hidepid") {
+		hidepid = ""
 	}
-	defer unix.Close(fs)
-	if !c.off("hidepid") {
-		if err := unix.FsconfigSetString(fs, "hidepid", "invisible"); err != nil {
-			return fmt.Errorf("hidepid: %w", err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return fmt.Errorf("a new proc is refused (the host's has covered paths?): %w", err)
-	}
-	mnt, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	mnt, err := newProc(hidepid)
 	if err != nil {
 		return err
 	}
@@ -38,6 +26,9 @@ func (c *cell) proc(root int) error {
 	var want unix.Stat_t
 	if err := unix.Fstat(mnt, &want); err != nil {
 		return err
+	}
+	if err := unix.Unmount("/proc", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("detach the launcher's: %w", err)
 	}
 	if err := mountAt(mnt, root, "proc", &want); err != nil {
 		return err
@@ -90,11 +81,6 @@ func (c *cell) timeNamespace(root int) error {
 // maskProc covers what is not on the list. Links are left: those of proc lead
 // back into it.
 func (c *cell) maskProc(root int) error {
-	stand, err := c.writeStandIns(root)
-	if err != nil {
-		return fmt.Errorf("stand-ins: %w", err)
-	}
-	defer unix.Close(stand)
 	proc, err := beneath(root, "proc", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -122,7 +108,7 @@ func (c *cell) maskProc(root int) error {
 		default:
 			source = "e"
 		}
-		if err := cover(source, e.name); err != nil {
+		if err := cover(source, "/proc/"+e.name); err != nil {
 			return fmt.Errorf("cover %s: %w", e.name, err)
 		}
 		masked++
@@ -131,41 +117,34 @@ func (c *cell) maskProc(root int) error {
 	return nil
 }
 
-// writeStandIns makes the made-up files and returns a descriptor of their
-// directory through a mount of its own: the files stay open for writing there
-// while the root becomes read-only.
-func (c *cell) writeStandIns(root int) (int, error) {
-	if err := unix.Mkdirat(root, standDir, 0o700); err != nil {
-		return -1, err
-	}
-	dir, err := unix.OpenTree(root, standDir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		return -1, err
-	}
+// writeStandIns makes the made-up files of proc: an empty file, an empty
+// directory, and below "f" those with content, which stay open for writing
+// until the job has come.
+func (c *cell) writeStandIns(dir int) error {
 	for _, d := range []string{"d", "f"} {
-		if err := unix.Mkdirat(dir, d, 0o555|0o200); err != nil {
-			return -1, err
+		if err := unix.Mkdirat(dir, d, 0o755); err != nil {
+			return err
 		}
 	}
 	if err := writeNew(dir, "e", 0o444, nil); err != nil {
-		return -1, err
+		return err
 	}
 	for i := range c.arm.StandIns {
 		s := &c.arm.StandIns[i]
 		path := "f/" + s.Path
 		if err := mkdirs(dir, path); err != nil {
-			return -1, err
+			return err
 		}
 		fd, err := unix.Openat(dir, path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
 		if err != nil {
-			return -1, fmt.Errorf("%s: %w", s.Path, err)
+			return fmt.Errorf("%s: %w", s.Path, err)
 		}
 		c.standIns[s.Path] = fd
 		if _, err := fdWriter(fd).Write(s.Data); err != nil {
-			return -1, err
+			return err
 		}
 	}
-	return dir, nil
+	return nil
 }
 
 // closeStandIns lets go of the files once the job is written.
@@ -176,11 +155,11 @@ func (c *cell) closeStandIns() {
 	c.standIns = nil
 }
 
-// cover binds one of our own files over an entry of the proc just mounted. By
-// path, which costs half of what descriptors do for the fifty of them: both
-// sides are below the root that only this process sees and has made.
-func cover(source, name string) error {
-	return unix.Mount(staging+"/"+standDir+"/"+source, staging+"/proc/"+name, "", unix.MS_BIND, "")
+// cover binds one of our own files over a path. By path, which costs half of
+// what descriptors do for the fifty of them: no process but this one has ever
+// been in this root.
+func cover(source, path string) error {
+	return unix.Mount("/"+workDir+"/"+source, path, "", unix.MS_BIND, "")
 }
 
 // mkdirs makes the directories that a relative path lies in.

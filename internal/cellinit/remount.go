@@ -19,23 +19,24 @@ var remountFlags = map[string]uintptr{
 	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
 }
 
-// remountReadOnly makes every mount below the staging place read-only and
-// nosuid, and those that show the host's directories nodev.
-func remountReadOnly() error {
+// remountReadOnly makes every mount at a path and below it read-only and nosuid,
+// and all but the devices nodev.
+func remountReadOnly(path string) error {
+	path = strings.TrimSuffix(path, "/")
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
 		f := strings.Fields(line)
-		if len(f) < 6 || f[4] != staging && !strings.HasPrefix(f[4], staging+"/") {
+		if len(f) < 6 || f[4] != path && !strings.HasPrefix(f[4], path+"/") {
 			continue
 		}
 		flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID)
 		for _, o := range strings.Split(f[5], ",") {
 			flags |= remountFlags[o]
 		}
-		if !strings.HasPrefix(f[4], staging+"/dev/") {
+		if !strings.HasPrefix(f[4], path+"/dev/") {
 			flags |= unix.MS_NODEV
 		}
 		if err := unix.Mount("", unescape(f[4]), "", flags, ""); err != nil {

@@ -59,10 +59,10 @@ type Landlock struct {
 // Arm is everything init needs to build and seal a cell.
 type Arm struct {
 	Nonce    []byte
-	Hostname string
 	Loopback bool
 
-	Ops []Op
+	// Passwd and Group are the cell's own /etc/passwd and /etc/group.
+	Passwd, Group []byte
 	// StandIns replace files of /proc; every entry of /proc that is neither here
 	// nor in ProcKeep is masked.
 	StandIns []StandIn

@@ -34,9 +34,9 @@ func getLandlock(d *decoder, l *Landlock) {
 func (a *Arm) Encode() []byte {
 	e := &encoder{b: make([]byte, 0, 16<<10)}
 	e.bytes(a.Nonce)
-	e.str(a.Hostname)
 	e.flag(a.Loopback)
-	encodeList(e, a.Ops, putOp)
+	e.bytes(a.Passwd)
+	e.bytes(a.Group)
 	encodeList(e, a.StandIns, putStandIn)
 	e.strs(a.ProcKeep)
 	e.num(a.DiskBytes)
@@ -58,8 +58,7 @@ func (a *Arm) Encode() []byte {
 // DecodeArm is the inverse of Encode.
 func DecodeArm(p []byte) (*Arm, error) {
 	d := &decoder{b: p}
-	a := &Arm{Nonce: d.bytes(), Hostname: d.str(), Loopback: d.flag()}
-	a.Ops = decodeList(d, getOp)
+	a := &Arm{Nonce: d.bytes(), Loopback: d.flag(), Passwd: d.bytes(), Group: d.bytes()}
 	a.StandIns = decodeList(d, getStandIn)
 	a.ProcKeep = d.strs()
 	a.DiskBytes, a.DiskFiles = d.num(), d.num()

@@ -15,6 +15,9 @@ const (
 	LaunchStart LaunchType = 2
 	// LaunchDrop gives a prepared slot up.
 	LaunchDrop LaunchType = 3
+	// LaunchBase, the first message, builds the root that every cell begins with:
+	// Ops and Hostname. It is answered by LaunchPrepared of slot 0.
+	LaunchBase LaunchType = 4
 
 	LaunchPrepared LaunchType = 11 // the slot stands
 	LaunchStarted  LaunchType = 12 // init runs; its pidfd comes along
@@ -36,10 +39,13 @@ type Launch struct {
 	Message string
 	Errno   uint64
 	PID     uint64
+	// Ops are the steps of LaunchBase.
+	Ops      []Op
+	Hostname string
 }
 
 // MaxLaunch bounds a launcher message in bytes.
-const MaxLaunch = 4096
+const MaxLaunch = 64 << 10
 
 // Encode returns the packet.
 func (l *Launch) Encode() []byte {
@@ -52,6 +58,8 @@ func (l *Launch) Encode() []byte {
 	e.str(l.Message)
 	e.num(l.Errno)
 	e.num(l.PID)
+	encodeList(e, l.Ops, putOp)
+	e.str(l.Hostname)
 	return e.b
 }
 
@@ -60,5 +68,7 @@ func DecodeLaunch(p []byte) (*Launch, error) {
 	d := &decoder{b: p}
 	l := &Launch{Type: LaunchType(d.num()), Slot: d.num(), Unified: d.flag(), Groups: d.num(), Off: d.strs(),
 		Message: d.str(), Errno: d.num(), PID: d.num()}
+	l.Ops = decodeList(d, getOp)
+	l.Hostname = d.str()
 	return l, d.end()
 }
