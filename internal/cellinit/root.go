@@ -12,13 +12,13 @@ import (
 // what is still to come is what no two cells may share: names, proc, and the
 // three writable directories.
 func (c *cell) build() error {
-	if c.arm.Loopback {
+	if c.arm.Loopback && !c.off("net") {
 		if err := loopbackUp(); err != nil {
 			return stage("loopback", err)
 		}
 	}
 	if c.off("root") {
-		return stage("box", c.openBox())
+		return stage("box", c.controlBox())
 	}
 	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -75,9 +75,21 @@ func (c *cell) ownFiles(root int) error {
 
 func (c *cell) openBox() (err error) {
 	c.box, err = unix.Open("/box", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil && c.off("root") {
-		c.box, err = unix.Open("/tmp", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// controlBox is the place of /box in a negative control that keeps the host's
+// root: a tmpfs of its own that covers a directory of the host for this cell.
+func (c *cell) controlBox() error {
+	fd, err := newTmpfs(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "size", fmt.Sprint(c.arm.DiskBytes), "mode", "1777")
+	if err != nil {
+		return err
 	}
+	defer unix.Close(fd)
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, staging, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	c.box, err = unix.Open(staging, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return err
 }
 
