@@ -213,7 +213,7 @@ func (l *launcher) base(ops []cellproto.Op, off []string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.send(&cellproto.Launch{Type: cellproto.LaunchBase, Slot: s.id, Ops: ops, Hostname: Hostname, Off: off}, nil); err != nil {
+	if err := l.send(&cellproto.Launch{Type: cellproto.LaunchBase, Slot: s.id, Ops: ops, StandIns: commonStandIns(), Hostname: Hostname, Off: off}, nil); err != nil {
 		return err
 	}
 	_, err = s.await(cellproto.LaunchPrepared)

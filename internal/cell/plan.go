@@ -226,20 +226,13 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 // procKeep are the entries of /proc that show the cell and nothing else.
 var procKeep = []string{"self", "thread-self", "mounts", "net"}
 
-// standIns are the files of /proc that programs read to learn about their
-// machine: here the machine is the cell.
-func standIns(memory int64, cpus int) []cellproto.StandIn {
+// commonStandIns are files of /proc that programs read to learn about their
+// machine, and that tell every cell the same.
+func commonStandIns() []cellproto.StandIn {
 	var uts unix.Utsname
 	_ = unix.Uname(&uts)
 	release := unix.ByteSliceToString(uts.Release[:])
-	kb := memory / 1024
-	text := func(path, format string, args ...any) cellproto.StandIn {
-		return cellproto.StandIn{Path: path, Data: fmt.Appendf(nil, format, args...)}
-	}
 	return []cellproto.StandIn{
-		text("meminfo", "MemTotal: %14d kB\nMemFree: %15d kB\nMemAvailable: %10d kB\nBuffers: %15d kB\nCached: %16d kB\nSwapCached: %12d kB\nSwapTotal: %13d kB\nSwapFree: %14d kB\nShmem: %17d kB\n", kb, kb, kb, 0, 0, 0, 0, 0, 0),
-		{Path: "cpuinfo", Data: cpuinfo(cpus)},
-		{Path: "stat", Data: cpuStat(cpus)},
 		text("uptime", "0.00 0.00\n"),
 		text("loadavg", "0.00 0.00 0.00 1/1 1\n"),
 		text("version", "Linux version %s (glovebox) #1\n", release),
@@ -258,9 +251,22 @@ func standIns(memory int64, cpus int) []cellproto.StandIn {
 	}
 }
 
-// jobStandIns are those that depend on the limits of a job.
-func jobStandIns(memory int64, cpus int) []cellproto.StandIn {
-	return standIns(memory, cpus)[:3]
+// procCommon are the entries of /proc that those files stand for.
+var procCommon = []string{"uptime", "loadavg", "version", "cmdline", "filesystems", "swaps", "sys"}
+
+// standIns are the files of /proc that show the limits of one cell, for which
+// the machine is the cell.
+func standIns(memory int64, cpus int) []cellproto.StandIn {
+	kb := memory / 1024
+	return []cellproto.StandIn{
+		text("meminfo", "MemTotal: %14d kB\nMemFree: %15d kB\nMemAvailable: %10d kB\nBuffers: %15d kB\nCached: %16d kB\nSwapCached: %12d kB\nSwapTotal: %13d kB\nSwapFree: %14d kB\nShmem: %17d kB\n", kb, kb, kb, 0, 0, 0, 0, 0, 0),
+		{Path: "cpuinfo", Data: cpuinfo(cpus)},
+		{Path: "stat", Data: cpuStat(cpus)},
+	}
+}
+
+func text(path, format string, args ...any) cellproto.StandIn {
+	return cellproto.StandIn{Path: path, Data: fmt.Appendf(nil, format, args...)}
 }
 
 // cellCPUs is how many processors a share of per cents is.

@@ -14,8 +14,13 @@ import (
 const staging = "/tmp"
 
 // Directories of the root that are no guest's business: workDir is where init
-// mounts its own small files for a moment.
-const workDir = ".glovebox"
+// mounts its own small files for a moment; commonDir has what the cells' procs
+// show in common: "e", an empty file, "d", an empty directory, and below "f" files
+// with made-up content.
+const (
+	workDir   = ".glovebox"
+	commonDir = ".proc"
+)
 
 // baseSize bounds the root's own tmpfs in bytes: a few generated files.
 const baseSize = "1048576"
@@ -25,7 +30,8 @@ const baseSize = "1048576"
 // that cells share nothing through it but what they could read anyway. Mount
 // targets are opened below the new root without following links and mounted by
 // descriptor.
-func buildBase(ops []cellproto.Op, off []string) error {
+func buildBase(m *cellproto.Launch) error {
+	ops, off := m.Ops, m.Off
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
@@ -52,6 +58,9 @@ func buildBase(ops []cellproto.Op, off []string) error {
 	if err := unix.Mkdirat(root, workDir, 0o700); err != nil {
 		return err
 	}
+	if err := writeCommon(root, m.StandIns); err != nil {
+		return fmt.Errorf("files of proc: %w", err)
+	}
 	var want unix.Stat_t
 	if err := unix.Fstat(proc, &want); err != nil {
 		return err
@@ -63,6 +72,32 @@ func buildBase(ops []cellproto.Op, off []string) error {
 		return fmt.Errorf("read-only: %w", err)
 	}
 	return pivot(root)
+}
+
+func writeCommon(root int, files []cellproto.StandIn) error {
+	for _, d := range []string{"", "/d", "/f"} {
+		if err := unix.Mkdirat(root, commonDir+d, 0o755); err != nil {
+			return err
+		}
+	}
+	dir, err := beneath(root, commonDir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := writeNew(dir, "e", 0o444, nil); err != nil {
+		return err
+	}
+	for i := range files {
+		path := "f/" + files[i].Path
+		if err := mkdirs(dir, path); err != nil {
+			return err
+		}
+		if err := writeNew(dir, path, 0o444, files[i].Data); err != nil {
+			return fmt.Errorf("%s: %w", files[i].Path, err)
+		}
+	}
+	return nil
 }
 
 // newProc returns a descriptor of a detached proc of the own pid namespace.

@@ -96,7 +96,7 @@ func launcherSetup() error {
 func (l *launcher) base(m *cellproto.Launch) {
 	l.hostname = m.Hostname
 	if !has(m.Off, "root") {
-		if err := buildBase(m.Ops, m.Off); err != nil {
+		if err := buildBase(m); err != nil {
 			l.fail(m.Slot, err)
 			return
 		}

@@ -90,23 +90,20 @@ func (c *cell) maskProc(root int) error {
 	if err != nil {
 		return err
 	}
-	made := map[string]bool{}
-	for _, s := range c.arm.StandIns {
-		top, _, _ := strings.Cut(s.Path, "/")
-		made[top] = true
-	}
 	masked := 0
 	for _, e := range names {
 		source := ""
 		switch {
-		case made[e.name]:
-			source = "f/" + e.name
+		case c.standIns[e.name] != 0:
+			source = workDir + "/" + e.name
+		case has(c.arm.ProcCommon, e.name):
+			source = commonDir + "/f/" + e.name
 		case has(c.arm.ProcKeep, e.name) || e.link || isNumber(e.name):
 			continue
 		case e.dir:
-			source = "d"
+			source = commonDir + "/d"
 		default:
-			source = "e"
+			source = commonDir + "/e"
 		}
 		if err := cover(source, "/proc/"+e.name); err != nil {
 			return fmt.Errorf("cover %s: %w", e.name, err)
@@ -117,25 +114,12 @@ func (c *cell) maskProc(root int) error {
 	return nil
 }
 
-// writeStandIns makes the made-up files of proc: an empty file, an empty
-// directory, and below "f" those with content, which stay open for writing
-// until the job has come.
+// writeStandIns makes the files of proc that show this cell's own limits. They
+// stay open for writing until the job has come.
 func (c *cell) writeStandIns(dir int) error {
-	for _, d := range []string{"d", "f"} {
-		if err := unix.Mkdirat(dir, d, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := writeNew(dir, "e", 0o444, nil); err != nil {
-		return err
-	}
 	for i := range c.arm.StandIns {
 		s := &c.arm.StandIns[i]
-		path := "f/" + s.Path
-		if err := mkdirs(dir, path); err != nil {
-			return err
-		}
-		fd, err := unix.Openat(dir, path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
+		fd, err := unix.Openat(dir, s.Path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Path, err)
 		}
@@ -159,7 +143,7 @@ func (c *cell) closeStandIns() {
 // what descriptors do for the fifty of them: no process but this one has ever
 // been in this root.
 func cover(source, path string) error {
-	return unix.Mount("/"+workDir+"/"+source, path, "", unix.MS_BIND, "")
+	return unix.Mount("/"+source, path, "", unix.MS_BIND, "")
 }
 
 // mkdirs makes the directories that a relative path lies in.

@@ -66,7 +66,7 @@ func (c *cell) ownFiles(root int) error {
 		if err := writeNew(fd, f.name, 0o444, f.data); err != nil {
 			return err
 		}
-		if err := cover(f.name, "/etc/"+f.name); err != nil {
+		if err := cover(workDir+"/"+f.name, "/etc/"+f.name); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}

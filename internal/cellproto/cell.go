@@ -63,10 +63,12 @@ type Arm struct {
 
 	// Passwd and Group are the cell's own /etc/passwd and /etc/group.
 	Passwd, Group []byte
-	// StandIns replace files of /proc; every entry of /proc that is neither here
-	// nor in ProcKeep is masked.
-	StandIns []StandIn
-	ProcKeep []string
+	// StandIns replace files of /proc with content of this cell alone, ProcCommon
+	// names the entries that the launcher's stand-ins replace, ProcKeep those that
+	// stay; every other entry is covered.
+	StandIns   []StandIn
+	ProcCommon []string
+	ProcKeep   []string
 
 	DiskBytes, DiskFiles uint64
 

@@ -38,6 +38,7 @@ func (a *Arm) Encode() []byte {
 	e.bytes(a.Passwd)
 	e.bytes(a.Group)
 	encodeList(e, a.StandIns, putStandIn)
+	e.strs(a.ProcCommon)
 	e.strs(a.ProcKeep)
 	e.num(a.DiskBytes)
 	e.num(a.DiskFiles)
@@ -60,7 +61,7 @@ func DecodeArm(p []byte) (*Arm, error) {
 	d := &decoder{b: p}
 	a := &Arm{Nonce: d.bytes(), Loopback: d.flag(), Passwd: d.bytes(), Group: d.bytes()}
 	a.StandIns = decodeList(d, getStandIn)
-	a.ProcKeep = d.strs()
+	a.ProcCommon, a.ProcKeep = d.strs(), d.strs()
 	a.DiskBytes, a.DiskFiles = d.num(), d.num()
 	a.UID, a.GID = d.num(), d.num()
 	a.DropGroups, a.TimeNS = d.flag(), d.flag()

@@ -39,8 +39,10 @@ type Launch struct {
 	Message string
 	Errno   uint64
 	PID     uint64
-	// Ops are the steps of LaunchBase.
+	// Ops are the steps of LaunchBase, StandIns the files of proc that all cells
+	// have in common.
 	Ops      []Op
+	StandIns []StandIn
 	Hostname string
 }
 
@@ -59,6 +61,7 @@ func (l *Launch) Encode() []byte {
 	e.num(l.Errno)
 	e.num(l.PID)
 	encodeList(e, l.Ops, putOp)
+	encodeList(e, l.StandIns, putStandIn)
 	e.str(l.Hostname)
 	return e.b
 }
@@ -69,6 +72,7 @@ func DecodeLaunch(p []byte) (*Launch, error) {
 	l := &Launch{Type: LaunchType(d.num()), Slot: d.num(), Unified: d.flag(), Groups: d.num(), Off: d.strs(),
 		Message: d.str(), Errno: d.num(), PID: d.num()}
 	l.Ops = decodeList(d, getOp)
+	l.StandIns = decodeList(d, getStandIn)
 	l.Hostname = d.str()
 	return l, d.end()
 }

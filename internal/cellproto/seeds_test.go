@@ -53,7 +53,7 @@ func samples() map[string][]byte {
 	land := cellproto.Landlock{HandledFS: 7, HandledNet: 3, Scoped: 1, Rules: []cellproto.LandlockRule{{Path: "usr", Access: 4}}}
 	arm := &cellproto.Arm{
 		Nonce: []byte("nonce"), Loopback: true, Passwd: []byte("p"), Group: []byte("g"),
-		StandIns: []cellproto.StandIn{{Path: "meminfo", Data: []byte("0")}}, ProcKeep: []string{"self", "mounts"},
+		StandIns: []cellproto.StandIn{{Path: "meminfo", Data: []byte("0")}}, ProcCommon: []string{"sys"}, ProcKeep: []string{"self", "mounts"},
 		DiskBytes: 1 << 27, DiskFiles: 10_000, UID: 17, GID: 18, DropGroups: true, TimeNS: true,
 		Guest: land, Init: land, Filter: bytes.Repeat([]byte{6}, 64), Notify: true, CoreLimit: 1,
 		Probes: []string{"a", "b"}, Off: []string{"cgroup"},
