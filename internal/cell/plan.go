@@ -233,21 +233,21 @@ func commonStandIns() []cellproto.StandIn {
 	_ = unix.Uname(&uts)
 	release := unix.ByteSliceToString(uts.Release[:])
 	return []cellproto.StandIn{
-		text("uptime", "0.00 0.00\n"),
-		text("loadavg", "0.00 0.00 0.00 1/1 1\n"),
-		text("version", "Linux version %s (glovebox) #1\n", release),
-		text("cmdline", "\n"),
-		text("filesystems", "nodev\ttmpfs\nnodev\tproc\n"),
-		text("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
-		text("sys/kernel/ostype", "Linux\n"),
-		text("sys/kernel/osrelease", "%s\n", release),
-		text("sys/kernel/hostname", "%s\n", Hostname),
-		text("sys/kernel/pid_max", "32768\n"),
-		text("sys/kernel/ngroups_max", "65536\n"),
-		text("sys/kernel/cap_last_cap", "40\n"),
-		text("sys/vm/overcommit_memory", "0\n"),
-		text("sys/vm/max_map_count", "65530\n"),
-		text("sys/net/core/somaxconn", "4096\n"),
+		standIn("uptime", "0.00 0.00\n"),
+		standIn("loadavg", "0.00 0.00 0.00 1/1 1\n"),
+		standIn("version", "Linux version %s (glovebox) #1\n", release),
+		standIn("cmdline", "\n"),
+		standIn("filesystems", "nodev\ttmpfs\nnodev\tproc\n"),
+		standIn("swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+		standIn("sys/kernel/ostype", "Linux\n"),
+		standIn("sys/kernel/osrelease", "%s\n", release),
+		standIn("sys/kernel/hostname", "%s\n", Hostname),
+		standIn("sys/kernel/pid_max", "32768\n"),
+		standIn("sys/kernel/ngroups_max", "65536\n"),
+		standIn("sys/kernel/cap_last_cap", "40\n"),
+		standIn("sys/vm/overcommit_memory", "0\n"),
+		standIn("sys/vm/max_map_count", "65530\n"),
+		standIn("sys/net/core/somaxconn", "4096\n"),
 	}
 }
 
@@ -259,13 +259,13 @@ var procCommon = []string{"uptime", "loadavg", "version", "cmdline", "filesystem
 func standIns(memory int64, cpus int) []cellproto.StandIn {
 	kb := memory / 1024
 	return []cellproto.StandIn{
-		text("meminfo", "MemTotal: %14d kB\nMemFree: %15d kB\nMemAvailable: %10d kB\nBuffers: %15d kB\nCached: %16d kB\nSwapCached: %12d kB\nSwapTotal: %13d kB\nSwapFree: %14d kB\nShmem: %17d kB\n", kb, kb, kb, 0, 0, 0, 0, 0, 0),
+		standIn("meminfo", "MemTotal: %14d kB\nMemFree: %15d kB\nMemAvailable: %10d kB\nBuffers: %15d kB\nCached: %16d kB\nSwapCached: %12d kB\nSwapTotal: %13d kB\nSwapFree: %14d kB\nShmem: %17d kB\n", kb, kb, kb, 0, 0, 0, 0, 0, 0),
 		{Path: "cpuinfo", Data: cpuinfo(cpus)},
 		{Path: "stat", Data: cpuStat(cpus)},
 	}
 }
 
-func text(path, format string, args ...any) cellproto.StandIn {
+func standIn(path, format string, args ...any) cellproto.StandIn {
 	return cellproto.StandIn{Path: path, Data: fmt.Appendf(nil, format, args...)}
 }
 
