@@ -55,11 +55,8 @@ func (e *stageError) Unwrap() error { return e.err }
 // happens; with nil it takes a prepared one or makes it.
 func (h *Host) arm(k kind, p *place) (_ *cell, err error) {
 	if p == nil {
-		var ok bool
-		if p, ok = h.slots.take(); !ok {
-			if p, err = h.prepare(); err != nil {
-				return nil, &stageError{"prepare", err}
-			}
+		if p, err = h.takePlace(); err != nil {
+			return nil, &stageError{"prepare", err}
 		}
 	}
 	c := &cell{h: h, kind: k, place: p, pidfd: -1}

@@ -29,11 +29,14 @@ type Host struct {
 	plan *plan
 
 	init     *os.File
-	ids      *idRange // nil: an ordinary user, whose cells share his uid
-	launcher *launcher
+	initVars []string
+	ids      *idRange       // nil: an ordinary user, whose cells share his uid
 	groups   *cgroup.Parent // nil: none usable
 	own      map[string]string
 	status   api.Status
+
+	launching sync.Mutex
+	launcher  *launcher
 
 	mu       sync.Mutex
 	policies map[kind]*policy
@@ -109,18 +112,42 @@ func (h *Host) open() (err error) {
 	if err := h.openGroups(); err != nil {
 		return err
 	}
-	if h.launcher, err = startLauncher(h.init, h.ids, h.initEnv(path)); err != nil {
-		return h.unavailable("namespaces", err.Error())
-	}
-	if h.groups != nil {
-		if err := h.groups.AddLauncher(h.launcher.pid); err != nil {
-			return fmt.Errorf("control group of the launcher: %w", err)
-		}
-	}
-	if err := h.launcher.base(h.plan.ops, h.cfg.ControlOff); err != nil {
-		return h.unavailable("root", err.Error())
+	h.initVars = h.initEnv(path)
+	if _, err := h.launch(); err != nil {
+		return err
 	}
 	return h.prove()
+}
+
+// launch returns the launcher; it starts one at first, and again when it has
+// died, which ended every cell it had started.
+func (h *Host) launch() (*launcher, error) {
+	h.launching.Lock()
+	defer h.launching.Unlock()
+	if h.launcher != nil {
+		if h.launcher.lost() == nil {
+			return h.launcher, nil
+		}
+		h.log.Error("the launcher died", "error", h.launcher.lost())
+		h.launcher.close()
+		h.launcher = nil
+	}
+	l, err := startLauncher(h.init, h.ids, h.initVars)
+	if err != nil {
+		return nil, h.unavailable("namespaces", err.Error())
+	}
+	if h.groups != nil {
+		if err := h.groups.AddLauncher(l.pid); err != nil {
+			l.close()
+			return nil, fmt.Errorf("control group of the launcher: %w", err)
+		}
+	}
+	if err := l.base(h.plan.ops, h.cfg.ControlOff); err != nil {
+		l.close()
+		return nil, h.unavailable("root", err.Error())
+	}
+	h.launcher = l
+	return l, nil
 }
 
 // initEnv is the whole environment of launcher and init: nothing, but for a
@@ -242,6 +269,10 @@ const armTasks = 64
 // prepare makes a place. The limits are the defaults until a job comes; they
 // are written before anything runs in the group.
 func (h *Host) prepare() (*place, error) {
+	l, err := h.launch()
+	if err != nil {
+		return nil, err
+	}
 	p := &place{}
 	var files []*os.File
 	unified := false
@@ -262,7 +293,7 @@ func (h *Host) prepare() (*place, error) {
 		}
 		unified = g.Unified()
 	}
-	s, err := h.launcher.prepare(files, unified, h.cfg.ControlOff)
+	s, err := l.prepare(files, unified, h.cfg.ControlOff)
 	if err != nil {
 		if p.group != nil {
 			_ = p.group.Remove()
@@ -271,6 +302,20 @@ func (h *Host) prepare() (*place, error) {
 	}
 	p.slot = s
 	return p, nil
+}
+
+// takePlace returns a prepared place of the present launcher, or makes one.
+func (h *Host) takePlace() (*place, error) {
+	for {
+		p, ok := h.slots.take()
+		if !ok {
+			return h.prepare()
+		}
+		if p.slot.l.lost() == nil {
+			return p, nil
+		}
+		p.discard()
+	}
 }
 
 func (p *place) discard() {

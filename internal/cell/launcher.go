@@ -119,7 +119,7 @@ func (l *launcher) receive() {
 	for {
 		n, on, _, _, err := l.conn.ReadMsgUnix(buf, oob)
 		if err != nil || n == 0 {
-			l.lost(errors.New("the launcher is gone"))
+			l.end(errGone)
 			return
 		}
 		a := answer{pidfd: -1}
@@ -127,7 +127,7 @@ func (l *launcher) receive() {
 		m, err := cellproto.DecodeLaunch(buf[:n])
 		if err != nil || len(fds) > 1 {
 			closeFDs(fds)
-			l.lost(fmt.Errorf("the launcher sent nonsense: %w", err))
+			l.end(fmt.Errorf("the launcher sent nonsense: %w", err))
 			return
 		}
 		a.Launch = *m
@@ -148,8 +148,22 @@ func (l *launcher) receive() {
 	}
 }
 
-// lost ends every slot with an error.
-func (l *launcher) lost(err error) {
+// lost is why the launcher is of no more use; nil while it is.
+func (l *launcher) lost() error {
+	select {
+	case <-l.dead:
+		l.end(errGone)
+	default:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+var errGone = errors.New("the launcher is gone")
+
+// end ends every slot with an error.
+func (l *launcher) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -288,9 +302,12 @@ func (s *slot) drop() {
 	}
 }
 
-// exited waits until init was reaped.
+// exited waits until init was reaped. A launcher that died took it along.
 func (s *slot) exited() (string, error) {
 	a, err := s.await(cellproto.LaunchExited)
+	if s.l.lost() != nil {
+		return "with the launcher", nil
+	}
 	return a.Message, err
 }
 
