@@ -18,6 +18,7 @@ import (
 // inherit: each is this test binary again, in a process of its own.
 var children = map[string]func() error{
 	"mountbelow": childMountBelow,
+	"inherit":    childInherit,
 }
 
 // childVar names the one to be.

@@ -136,10 +136,12 @@ func (c *cell) privileges() error {
 		return err
 	}
 	// A change of ids gives the process back what fs.suid_dumpable says.
-	if !c.off("dumpable") {
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return err
-		}
+	dumpable := uintptr(0)
+	if c.off("dumpable") {
+		dumpable = 1
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, dumpable, 0, 0, 0); err != nil {
+		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
