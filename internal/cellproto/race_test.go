@@ -1,0 +1,5 @@
+//go:build race
+
+package cellproto_test
+
+const raceEnabled = true
