@@ -19,6 +19,8 @@ import (
 var children = map[string]func() error{
 	"mountbelow": childMountBelow,
 	"inherit":    childInherit,
+	"groups":     childGroups,
+	"setuid":     childSetuid,
 }
 
 // childVar names the one to be.

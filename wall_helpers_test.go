@@ -252,3 +252,11 @@ func canary(t *testing.T, dir string) (path, secret string) {
 	}
 	return path, secret
 }
+
+// mustChmod opens a file or socket of the host to all users.
+func mustChmod(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -108,6 +108,7 @@ func (h *Host) open() (err error) {
 		if h.ids, err = takeIDs(); err != nil {
 			return fmt.Errorf("user ids for cells: %w", err)
 		}
+		h.ids.keepGroups = h.off("groups")
 	}
 	if err := h.openGroups(); err != nil {
 		return err
@@ -336,7 +337,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 		StandIns: standIns(d.MemoryBytes, cellCPUs(d.CPUPercent)),
 		ProcKeep: procKeep, ProcCommon: procCommon,
 		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
-		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil,
+		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil && !h.off("groups"),
 		TimeNS: h.feat.timeNS, CoreLimit: h.feat.coreLimit,
 		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.cfg.ControlOff,
 	}

@@ -27,6 +27,8 @@ type idRange struct {
 	lock *os.File
 	base int
 
+	keepGroups bool // negative controls only
+
 	mu   sync.Mutex
 	next int
 	used map[int]bool

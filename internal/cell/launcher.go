@@ -103,7 +103,7 @@ func launcherAttr(ids *idRange) *syscall.SysProcAttr {
 	if ids != nil {
 		m := []syscall.SysProcIDMap{{ContainerID: 0, HostID: ids.base, Size: idBlock}}
 		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = m, m, true
-		attr.Credential = &syscall.Credential{Uid: 0, Gid: 0, Groups: []uint32{}}
+		attr.Credential = &syscall.Credential{Uid: 0, Gid: 0, Groups: []uint32{}, NoSetGroups: ids.keepGroups}
 		return attr
 	}
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: guestID, HostID: os.Geteuid(), Size: 1}}
