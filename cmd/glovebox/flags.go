@@ -166,8 +166,8 @@ func flagOf(e *glovebox.FieldError) string {
 		flag = "-l"
 	case e.Field == "network", e.Field == "sandbox", e.Field == "profile":
 		flag = "--" + e.Field
-	case e.Field == "Profiles" || strings.HasPrefix(e.Field, "Profiles."):
-		flag = "--profile"
+	case strings.HasPrefix(e.Field, "Profiles."):
+		flag = fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(e.Field, "Profiles."))
 	case e.Field == "env":
 		flag = "--env"
 	case strings.HasPrefix(e.Field, "env."):

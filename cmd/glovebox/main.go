@@ -119,6 +119,7 @@ func newRoot() *cobra.Command {
 			return errors.Join(cmd.Help(), &statusError{code: exitUsage})
 		},
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Flags().Bool("version", false, "print the version")
 	root.SetHelpFunc(help)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -26,6 +27,7 @@ type sink struct {
 
 	guestOut, guestErr io.Writer
 	closers            []io.Closer
+	midLine            bool // the terminal's cursor is not at the start of a line
 
 	cancel   context.CancelCauseFunc
 	finished bool
@@ -49,9 +51,23 @@ func (s *sink) guest(w io.Writer) io.Writer {
 	if !isTerminal(w) {
 		return w
 	}
-	t := termtext.NewWriter(w)
+	t := termtext.NewWriter(&cursor{w, &s.midLine})
 	s.closers = append(s.closers, t)
 	return t
+}
+
+// cursor notes whether what goes to a terminal ends within a line.
+type cursor struct {
+	w       io.Writer
+	midLine *bool
+}
+
+func (c *cursor) Write(p []byte) (int, error) {
+	// An end of colours does not move it.
+	if text := bytes.TrimSuffix(p, []byte(termtext.Reset)); len(text) > 0 {
+		*c.midLine = text[len(text)-1] != '\n'
+	}
+	return c.w.Write(p)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -128,6 +144,9 @@ func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
 	}
 	quiet := r.Verdict == "ok" || r.Verdict == "error"
 	if !quiet || s.people && s.form == "" {
+		if s.people && s.midLine {
+			fmt.Fprintln(s.stderr)
+		}
 		fmt.Fprintln(s.stderr, "glovebox: "+termtext.String(sentence(r, l)))
 	}
 	if code := exitStatus(r); code != 0 {

@@ -90,6 +90,9 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	defer cancel(nil)
 	out := newSink(f.json, cmd.OutOrStdout(), stderr, cancel)
 	result, err := start(ctx, box, p, stdin, out)
+	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) { // before there was a cell
+		return &statusError{exitInterrupted, errors.New("canceled: interrupted")}
+	}
 	if err != nil {
 		return err
 	}

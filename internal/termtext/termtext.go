@@ -23,10 +23,12 @@ import (
 const maxSequence = 256
 
 const (
-	esc   = 0x1b
-	del   = 0x7f
-	reset = "\x1b[0m"
+	esc = 0x1b
+	del = 0x7f
 )
+
+// Reset is what Close writes to end a colour.
+const Reset = "\x1b[0m"
 
 // Writer makes safe what is written to it. A sequence may be cut anywhere
 // between two calls. It is not safe for concurrent use.
@@ -57,7 +59,7 @@ func (t *Writer) Close() error {
 	t.filter(t.held, true)
 	t.held = nil
 	if t.colored {
-		t.out.WriteString(reset)
+		t.out.WriteString(Reset)
 		t.colored = false
 	}
 	return t.flush()
