@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
 )
 
@@ -44,6 +45,14 @@ type Config struct {
 	Trace func(step string, took time.Duration)
 	// ControlOff names layers that are left out: negative controls only.
 	ControlOff []string
+
+	// Tests of this package alone: layers that init leaves out although the host
+	// asks for their proof, and the core limit in place of the one found.
+	insideOff []string
+	coreLimit *uint64
+	// probed, when set, has every probe tried and gets the answers in place of
+	// the judge.
+	probed func([]cellproto.ProbeResult)
 }
 
 // Job is one program, resolved: nothing of it is a name to be looked up on the

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,13 +138,18 @@ func (h *Host) launch() (*launcher, error) {
 	if err != nil {
 		return nil, h.unavailable("namespaces", err.Error())
 	}
+	if h.feat.coreLimit == 1 {
+		// Only 1 keeps a dump from a program, and who has inherited a hard limit of
+		// 0 needs CAP_SYS_RESOURCE to get there; where it does not help, init refuses.
+		_ = unix.Prlimit(l.pid, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}, nil)
+	}
 	if h.groups != nil {
 		if err := h.groups.AddLauncher(l.pid); err != nil {
 			l.close()
 			return nil, fmt.Errorf("control group of the launcher: %w", err)
 		}
 	}
-	if err := l.base(h.plan.ops, h.cfg.ControlOff); err != nil {
+	if err := l.base(h.plan.ops, h.offInside()); err != nil {
 		l.close()
 		return nil, h.unavailable("root", err.Error())
 	}
@@ -159,7 +165,7 @@ func (h *Host) initEnv(path string) []string {
 	if h.off("environ") {
 		return os.Environ()
 	}
-	if h.off("close_range") {
+	if slices.Contains(h.offInside(), "close_range") {
 		return []string{"GLOVEBOX_CONTROL=close_range"}
 	}
 	if self, err := os.Executable(); err == nil && self == path {
@@ -183,6 +189,9 @@ func (h *Host) detect() {
 	h.feat.timeNS = err == nil && atLeast(h.feat.kernel, 6, 3)
 	if b, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || strings.HasPrefix(string(b), "|") {
 		h.feat.coreLimit = 1 // core(5): 0 does not stop a dump into a program
+	}
+	if h.cfg.coreLimit != nil {
+		h.feat.coreLimit = *h.cfg.coreLimit
 	}
 }
 
@@ -243,6 +252,11 @@ func (h *Host) off(layer string) bool {
 	return false
 }
 
+// offInside are the layers that launcher and init leave out.
+func (h *Host) offInside() []string {
+	return slices.Concat(h.cfg.ControlOff, h.cfg.insideOff)
+}
+
 // policy returns the compiled filter of a kind of cell.
 func (h *Host) policy(k kind) (*policy, error) {
 	h.mu.Lock()
@@ -294,7 +308,7 @@ func (h *Host) prepare() (*place, error) {
 		}
 		unified = g.Unified()
 	}
-	s, err := l.prepare(files, unified, h.cfg.ControlOff)
+	s, err := l.prepare(files, unified, h.offInside())
 	if err != nil {
 		if p.group != nil {
 			_ = p.group.Remove()
@@ -339,7 +353,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
 		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil && !h.off("groups"),
 		TimeNS: h.feat.timeNS, CoreLimit: h.feat.coreLimit,
-		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.cfg.ControlOff,
+		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.offInside(),
 	}
 	a.Passwd, a.Group = identity(uid, gid)
 	a.Guest, a.Init = h.plan.landlock(h.feat.landlock, k.loopback)
@@ -351,6 +365,9 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 
 // offProbes are the layers that no probe can be asked about.
 func (h *Host) offProbes() []string {
+	if h.cfg.probed != nil {
+		return nil
+	}
 	off := append([]string{}, h.cfg.ControlOff...)
 	for _, o := range h.cfg.ControlOff {
 		switch o {

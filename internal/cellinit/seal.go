@@ -78,6 +78,11 @@ func (c *cell) fixedRlimits() error {
 			return fmt.Errorf("rlimit %d: %w", r.what, err)
 		}
 	}
+	var core syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_CORE, &core); err != nil || core.Max != c.arm.CoreLimit {
+		c.applied("rlimits", false, fmt.Sprintf("core dumps go to a program, which only a core limit of 1 prevents, and the inherited hard limit is %d", core.Max))
+		return nil
+	}
 	c.applied("rlimits", true, fmt.Sprintf("core %d, memlock, msgqueue, nice, rtprio, sigpending", c.arm.CoreLimit))
 	return nil
 }
