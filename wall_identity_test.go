@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -243,5 +240,3 @@ func ownBlock() int {
 	}
 	return 0
 }
-
-var _ = []any{regexp.MustCompile, runtime.NumCPU, time.Now}

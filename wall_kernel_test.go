@@ -203,7 +203,8 @@ var refused = []outcome{
 // that its callers know how to live with, whatever the upper half of a 32-bit
 // argument holds; without the filter the kernel itself answers.
 //
-// proves O-04 O-06 O-07 O-20 O-21 O-24 H-10 H-38 H-40
+// proves O-07 O-24
+// proves part of O-04 O-06 O-20 O-21 H-10 H-38 H-40
 func TestWallKernelRefused(t *testing.T) {
 	compare(t, cProgram(t, refusedC), refused, "seccomp")
 }

@@ -88,7 +88,8 @@ func TestLyingInitIsRefused(t *testing.T) {
 // Each probe of the table is refused by its own layer and by no other: with
 // that layer alone left out its answer is no longer one of those that count.
 //
-// proves T-05 H-20
+// proves T-05
+// proves part of H-20
 func TestProbesNameTheirLayer(t *testing.T) {
 	for layer, off := range map[string][]string{
 		"landlock": {"landlock"}, "seccomp": {"seccomp"}, "rlimits": {"rlimits"}, "privileges": {"privileges"}, "proc": {"procmask"},
