@@ -419,7 +419,7 @@ func caseLeftovers(c *caseBox, file []byte) {
 	if len(guests) < caseHostRuns {
 		c.Errorf("%d processes of guests, want %d or more", len(guests), caseHostRuns)
 	}
-	ends := casePidfds(c, guests)
+	ends := casePidfds(c, append(guests, caseDescendants(c, cmd.Process.Pid)...))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	c.waitFor(ends)
@@ -442,11 +442,42 @@ func caseLeftovers(c *caseBox, file []byte) {
 	}
 }
 
+// caseDescendants lists the processes below another: launchers, inits, guests.
+func caseDescendants(c *caseBox, top int) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		c.Fatal(err)
+	}
+	children := map[int][]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if parent, err := strconv.Atoi(f[1]); err == nil {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all := children[top]
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
 // casePidfds holds on to processes by what cannot be mistaken for another.
 func casePidfds(c *caseBox, pids []int) []unix.PollFd {
 	var fds []unix.PollFd
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
 		if err != nil {
 			c.Fatal(err)
 		}
