@@ -94,6 +94,8 @@ func explain(err error) (code int, say string) {
 		return exitUsage, flagOf(field)
 	case errors.Is(err, glovebox.ErrSandboxUnavailable):
 		return exitUnavailable, err.Error()
+	case errors.Is(err, errInterrupted): // before there was a cell
+		return exitInterrupted, err.Error()
 	}
 	return exitFailed, err.Error()
 }

@@ -90,9 +90,6 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	defer cancel(nil)
 	out := newSink(f.json, cmd.OutOrStdout(), stderr, cancel)
 	result, err := start(ctx, box, p, stdin, out)
-	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) { // before there was a cell
-		return &statusError{exitInterrupted, errors.New("canceled: interrupted")}
-	}
 	if err != nil {
 		return err
 	}
@@ -121,19 +118,13 @@ func effective(p glovebox.Program) glovebox.Limits {
 	return l.Over(api.DefaultLimits())
 }
 
-// incomplete names the layers that do not hold.
+// incomplete names the layers that are missing.
 func incomplete(s glovebox.Status) string {
-	var missing []string
-	for _, l := range s.Layers {
-		if !l.Applied {
-			missing = append(missing, l.Name)
-		}
-	}
-	return "the sandbox is incomplete (" + strings.Join(missing, ", ") + "); glovebox status tells more"
+	return "the sandbox is incomplete (" + strings.Join(missing(s), ", ") + "); glovebox status tells more"
 }
 
 // errInterrupted is why a context ended that the user's signal ended.
-var errInterrupted = errors.New("interrupted")
+var errInterrupted = errors.New("canceled: interrupted")
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP
 // ends; a second one ends this process in the usual way, and every cell with

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,36 +73,52 @@ func table(w io.Writer, s glovebox.Status, mode string, width int) error {
 		b.WriteString(shorten(text, width) + "\n")
 	}
 	line("LAYER", "HOLDS", "DETAIL")
-	var missing []string
+	counts := missing(s)
 	for _, l := range s.Layers {
-		if l.Applied {
+		switch {
+		case l.Applied:
 			line(l.Name, "yes", l.Detail)
 			continue
+		case slices.Contains(counts, l.Name):
+			line(l.Name, "NO", l.Detail)
+		default: // the sandbox is complete without it
+			line(l.Name, "no", l.Detail)
 		}
-		missing = append(missing, l.Name)
-		line(l.Name, "NO", l.Detail)
 		if l.Remedy != "" {
 			fmt.Fprintf(&b, "%-*s  %-5s  remedy: %s\n", names, "", "", termtext.String(l.Remedy))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %s, kernel %s, %s\n", verdictOf(s, missing, mode), s.User, s.Kernel, s.Arch)
+	fmt.Fprintf(&b, "\n%s: %s, kernel %s, %s\n", verdictOf(s, mode), s.User, s.Kernel, s.Arch)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// missing names the layers for want of which a host is incomplete; the status
+// warns of each. When nothing could be found out it is the warnings themselves.
+func missing(s glovebox.Status) []string {
+	var names []string
+	for _, l := range s.Layers {
+		warned := func(w string) bool { return strings.HasPrefix(w, l.Name+":") }
+		if !l.Applied && slices.ContainsFunc(s.Warnings, warned) {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) == 0 && !s.Complete {
+		return s.Warnings
+	}
+	return names
+}
+
 // verdictOf is the beginning of the last line.
-func verdictOf(s glovebox.Status, missing []string, mode string) string {
+func verdictOf(s glovebox.Status, mode string) string {
 	if s.Complete {
 		return "complete"
-	}
-	if len(missing) == 0 { // nothing could be found out
-		missing = s.Warnings
 	}
 	what := "nothing runs with --sandbox require"
 	if mode == "auto" {
 		what = "with --sandbox auto every result says so"
 	}
-	return termtext.String("incomplete (" + strings.Join(missing, ", ") + "; " + what + ")")
+	return termtext.String("incomplete (" + strings.Join(missing(s), ", ") + "; " + what + ")")
 }
 
 // shorten cuts a line to a width and marks the cut; 0 leaves it whole.

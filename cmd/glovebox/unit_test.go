@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"reflect"
 	"strconv"
@@ -130,6 +132,61 @@ func TestExitStatusAndSentence(t *testing.T) {
 		if got := sentence(&c.r, l); got != c.want {
 			t.Errorf("%s: %q, want %q", c.r.Verdict, got, c.want)
 		}
+	}
+}
+
+func TestErrorsAsExitStatus(t *testing.T) {
+	unavailable := &glovebox.SandboxError{Reason: "cgroup does not hold (none); remedy: one"}
+	for _, c := range []struct {
+		err  error
+		code int
+		say  string
+	}{
+		{usagef("--x %d", 1), 2, "--x 1"},
+		{&glovebox.FieldError{Field: "limits.pids", Value: 0, Reason: "no"}, 2, "--pids: 0: no"},
+		{fmt.Errorf("new: %w", unavailable), 4, "new: the sandbox is not available: cgroup does not hold (none); remedy: one"},
+		{fmt.Errorf("start: %w", errInterrupted), 130, "start: canceled: interrupted"},
+		{&statusError{code: 7}, 7, ""},
+		{&statusError{125, io.ErrShortWrite}, 125, "short write"},
+		{glovebox.ErrClosed, 125, "closed"},
+	} {
+		if code, say := explain(c.err); code != c.code || say != c.say {
+			t.Errorf("%v: %d, %q; want %d, %q", c.err, code, say, c.code, c.say)
+		}
+	}
+}
+
+// Only what a host is incomplete for counts as missing, and is told in capitals.
+func TestStatusTable(t *testing.T) {
+	s := glovebox.Status{Kernel: "6.1", User: "root", Arch: "amd64", Warnings: []string{"cgroup: none", "swap: on"}, Layers: []glovebox.Layer{
+		{Name: "root", Applied: true, Detail: "own\x1b[2J"},
+		{Name: "cgroup", Detail: "none usable", Remedy: "a delegated group"},
+		{Name: "speculation", Detail: "open"},
+	}}
+	for _, c := range []struct {
+		name  string
+		mode  string
+		width int
+		want  string
+	}{
+		{"require", "require", 0, "LAYER        HOLDS  DETAIL\nroot         yes    own^[[2J\ncgroup       NO     none usable\n" +
+			"                    remedy: a delegated group\nspeculation  no     open\n\n" +
+			"incomplete (cgroup; nothing runs with --sandbox require): root, kernel 6.1, amd64\n"},
+		{"auto, narrow", "auto", 24, "LAYER        HOLDS  DET…\nroot         yes    own…\ncgroup       NO     non…\n" +
+			"                    remedy: a delegated group\nspeculation  no     open\n\n" +
+			"incomplete (cgroup; with --sandbox auto every result says so): root, kernel 6.1, amd64\n"},
+	} {
+		var out strings.Builder
+		if err := table(&out, s, c.mode, c.width); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, out.String(), c.want)
+		}
+	}
+	nothing := glovebox.Status{Warnings: []string{"no init program"}}
+	if got := missing(nothing); len(got) != 1 || got[0] != "no init program" {
+		t.Errorf("missing of nothing found out: %q", got)
 	}
 }
 
