@@ -3,9 +3,12 @@ package cell
 import (
 	"encoding/base64"
 	"os"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
 )
@@ -24,6 +27,9 @@ type output struct {
 	stdout, stderr *stream
 	// exceeded gets the stream's name once a limit is passed.
 	exceeded chan string
+
+	readings  chan api.Event // at most one that waits for the caller
+	delivered chan struct{}
 }
 
 // stream is one of them. What the guest writes past the limit is neither kept
@@ -39,10 +45,12 @@ type stream struct {
 
 func newOutput(c *cell, l api.Limits, event func(api.Event)) *output {
 	return &output{
-		event:    event,
-		stdout:   &stream{name: "stdout", f: c.stdout, limit: l.StdoutBytes},
-		stderr:   &stream{name: "stderr", f: c.stderr, limit: l.StderrBytes},
-		exceeded: make(chan string, 2),
+		event:     event,
+		stdout:    &stream{name: "stdout", f: c.stdout, limit: l.StdoutBytes},
+		stderr:    &stream{name: "stderr", f: c.stderr, limit: l.StderrBytes},
+		exceeded:  make(chan string, 2),
+		readings:  make(chan api.Event, 1),
+		delivered: make(chan struct{}),
 	}
 }
 
@@ -52,6 +60,21 @@ func (o *output) begin(t time.Time) {
 	o.drain.Add(2)
 	go o.read(o.stdout)
 	go o.read(o.stderr)
+	go func() {
+		defer close(o.delivered)
+		for e := range o.readings {
+			o.emit(e)
+		}
+	}()
+}
+
+// reading passes on what a clock of the run has read. It never waits: while the
+// caller is busy a reading is left out.
+func (o *output) reading(e api.Event) {
+	select {
+	case o.readings <- e:
+	default:
+	}
 }
 
 func (o *output) read(s *stream) {
@@ -64,8 +87,33 @@ func (o *output) read(s *stream) {
 			break
 		}
 	}
+	o.rest(s, buf)
 	if len(s.tail) > 0 {
 		o.chunk(s, s.tail)
+	}
+}
+
+// maxRest is more than a pipe holds.
+const maxRest = 2 << 20
+
+// rest takes what is still in the pipe when its time is over, which is what a
+// slow caller has not let us read.
+func (o *output) rest(s *stream, buf []byte) {
+	raw, err := s.f.SyscallConn()
+	if err != nil || s.f.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	for got := 0; got < maxRest && !s.over; {
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, err = unix.Read(int(fd), buf)
+			return true
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		got += n
+		o.take(s, buf[:n])
 	}
 }
 
@@ -139,6 +187,8 @@ func (o *output) finish(r *api.Result, deadline time.Time) {
 	_ = o.stdout.f.SetReadDeadline(deadline)
 	_ = o.stderr.f.SetReadDeadline(deadline)
 	o.drain.Wait()
+	close(o.readings)
+	<-o.delivered
 	r.Stdout, r.StdoutBase64 = text(o.stdout.kept)
 	r.Stderr, r.StderrBase64 = text(o.stderr.kept)
 	r.Truncated = api.Truncated{Stdout: o.stdout.over, Stderr: o.stderr.over}
@@ -149,5 +199,12 @@ func text(p []byte) (string, string) {
 	if utf8.Valid(p) {
 		return string(p), ""
 	}
-	return string([]rune(string(p))), base64.StdEncoding.EncodeToString(p)
+	var valid strings.Builder
+	valid.Grow(len(p))
+	for rest := p; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		valid.WriteRune(r)
+		rest = rest[n:]
+	}
+	return valid.String(), base64.StdEncoding.EncodeToString(p)
 }

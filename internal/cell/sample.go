@@ -16,6 +16,9 @@ const sampleEvery = 20 * time.Millisecond
 // above its limit. It exists for hosts without control groups under auto; a
 // burst between two samples is not seen, and the result says so.
 func (r *run) sample() time.Duration {
+	if r.h.off("sample") {
+		return sampleEvery
+	}
 	total, cpu := r.residentBytes()
 	if total > r.job.Limits.MemoryBytes {
 		r.stop(causeMemory, "")

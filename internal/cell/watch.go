@@ -2,6 +2,7 @@ package cell
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -206,7 +207,7 @@ func (r *run) tick() time.Duration {
 	}
 	if r.streams.Event != nil {
 		if n, err := g.Counters(); err == nil {
-			r.out.emit(api.Event{Type: "stats", MemoryBytes: n.MemoryBytes, CPUMS: &used})
+			r.out.reading(api.Event{Type: "stats", MemoryBytes: n.MemoryBytes, CPUMS: &used})
 		}
 	}
 	return r.next(used)
@@ -289,7 +290,10 @@ func (r *run) verdict() {
 	case e.cause == causeSetup:
 	case e.denied != nil:
 		res.Verdict = api.Denied
-		res.Syscall = seccomp.Describe(uint32(e.denied.Arch), int32(e.denied.Number))
+		res.Syscall = "unknown" // the caller was gone before it could be asked
+		if nr := int32(e.denied.Number); nr >= 0 {
+			res.Syscall = seccomp.Describe(uint32(e.denied.Arch), nr)
+		}
 	case e.cause == causeCanceled:
 		res.Verdict = api.Canceled
 	case e.cause == causeClosed:
@@ -332,10 +336,25 @@ func (r *run) exit() {
 	case e.exited != nil:
 		ws := unix.WaitStatus(e.exited.Status)
 		if ws.Signaled() {
-			res.Signal = unix.SignalName(ws.Signal())
+			res.Signal = signalName(ws.Signal())
 		} else {
 			code := ws.ExitStatus()
 			res.ExitCode = &code
 		}
 	}
+}
+
+// signalName gives every signal a name, those of signal(7) that have only a
+// number too: the C library keeps the first two real-time signals to itself.
+func signalName(s unix.Signal) string {
+	const rtmin = 34
+	switch name := unix.SignalName(s); {
+	case name != "":
+		return name
+	case s == rtmin:
+		return "SIGRTMIN"
+	case s > rtmin:
+		return fmt.Sprintf("SIGRTMIN+%d", s-rtmin)
+	}
+	return fmt.Sprintf("SIG%d", s)
 }
