@@ -208,3 +208,141 @@ var refused = []outcome{
 func TestWallKernelRefused(t *testing.T) {
 	compare(t, cProgram(t, refusedC), refused, "seccomp")
 }
+
+// racedC makes a call of the kill class again and again while another thread
+// interrupts it with signals, and jumps out of it.
+const racedC = wallC + `
+#include <pthread.h>
+#include <setjmp.h>
+static sigjmp_buf back;
+static pid_t target;
+static void out(int s) { siglongjmp(back, 1); }
+static void *spam(void *x) { for (;;) syscall(SYS_tgkill, getpid(), target, SIGUSR1); }
+int main(void) {
+	pthread_t t;
+	volatile int n = 0;
+	struct sigaction a = {.sa_handler = out, .sa_flags = SA_NODEFER};
+	sigaction(SIGUSR1, &a, 0);
+	target = syscall(SYS_gettid);
+	sigsetjmp(back, 1);
+	if (n == 0) { n = 1; pthread_create(&t, 0, spam, 0); }
+	while (n < 2000000) { n++; syscall(SYS_ptrace, 0x4206, 1, 0, 0); }
+	printf("free\n");
+	return 0;
+}`
+
+// A guest cannot get away with a call of the kill class by interrupting it.
+//
+// proves part of O-12
+func TestWallKernelKillInterrupted(t *testing.T) {
+	prog := cProgram(t, racedC, "-pthread")
+	for range 5 {
+		if r := run(t, box(t), prog); r.Verdict != "denied" || r.Stdout != "" {
+			t.Errorf("verdict %s %s, call %q, output %q", r.Verdict, r.Message, r.Syscall, r.Stdout)
+		}
+	}
+}
+
+// A call of the kill class as the first thing that a guest does is the guest's
+// doing, and never a failure to set it up.
+//
+// proves part of O-12
+func TestWallKernelKillAtOnce(t *testing.T) {
+	prog := binary(testenv.C(t, `void _start(void) { long r; __asm__ volatile("syscall" : "=a"(r) : "a"(101), "D"(0x4206L), "S"(1L), "d"(0L) : "rcx", "r11", "memory"); for (;;); }`,
+		"-static", "-nostdlib"))
+	for range 40 {
+		if r := run(t, box(t), prog); r.Verdict != "denied" || r.Syscall != "ptrace" {
+			t.Fatalf("verdict %s %s, call %q", r.Verdict, r.Message, r.Syscall)
+		}
+	}
+}
+
+// cloneC makes a process, and itself, with each namespace flag.
+const cloneC = wallC + `
+static struct { const char *name; unsigned long flag; } all[] = {{"cgroup", CLONE_NEWCGROUP}, {"uts", CLONE_NEWUTS}, {"ipc", CLONE_NEWIPC},
+	{"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET}, {"mount", CLONE_NEWNS}, {"time", 0x80}, {"user", CLONE_NEWUSER}};
+static long try(int use_clone, unsigned long flags) {
+	if (!use_clone) {
+		pid_t p = fork();
+		int ws;
+		if (p == 0) _exit(unshare(flags) ? errno : 0);
+		waitpid(p, &ws, 0);
+		if (WIFSIGNALED(ws)) { errno = EINTR; return -1; }
+		errno = WEXITSTATUS(ws);
+		return errno ? -1 : 0;
+	}
+	long r = syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
+	if (r == 0) syscall(SYS_exit_group, 0);
+	if (r > 0) waitpid(r, 0, 0);
+	return r;
+}
+int main(void) {
+	char name[64];
+	for (int i = 0; i < 8; i++) for (int c = 0; c < 2; c++) for (int user = 0; user < 2; user++) {
+		if (c && all[i].flag == 0x80) continue;
+		sprintf(name, "%s-%s%s", c ? "clone" : "unshare", all[i].name, user ? "-in-user" : "");
+		say(name, try(c, all[i].flag | (user ? CLONE_NEWUSER : 0)));
+	}
+	say("clone3", syscall(435, (unsigned long[11]){CLONE_NEWUSER, 0, 0, 0, SIGCHLD}, 88));
+	say("setns-high", syscall(SYS_clone, (1UL << 32) | SIGCHLD, 0, 0, 0, 0));
+	return 0;
+}`
+
+// No namespace can be made by clone, unshare or clone3, alone or inside a user
+// namespace. Without the filter the kernel makes each inside a user namespace,
+// and refuses it alone for want of a capability.
+//
+// proves part of O-20 O-21 H-32
+func TestWallKernelNamespaces(t *testing.T) {
+	var table []outcome
+	for _, ns := range []string{"cgroup", "uts", "ipc", "pid", "net", "mount", "time", "user"} {
+		for _, call := range []string{"clone", "unshare"} {
+			if ns == "time" && call == "clone" {
+				continue
+			}
+			alone := "EPERM"
+			if ns == "user" {
+				alone = "OK"
+			}
+			table = append(table, outcome{call + "-" + ns, "EPERM", alone}, outcome{call + "-" + ns + "-in-user", "EPERM", "OK"})
+		}
+	}
+	table = append(table, outcome{"clone3", "ENOSYS", "OK"}, outcome{"setns-high", "EPERM", "OK"})
+	compare(t, cProgram(t, cloneC), table, "seccomp")
+}
+
+// threadsC starts threads and processes the way libc does.
+const threadsC = wallC + `
+#include <pthread.h>
+#include <spawn.h>
+extern char **environ;
+static void *f(void *x) { return x; }
+int main(void) {
+	pthread_t t;
+	void *v = 0;
+	pid_t p;
+	int ws = 1;
+	char *argv[] = {"sh", "-c", "exit 0", 0};
+	printf("thread %s\n", pthread_create(&t, 0, f, &t) == 0 && pthread_join(t, &v) == 0 && v == &t ? "OK" : "failed");
+	printf("spawn %s\n", posix_spawn(&p, "/bin/sh", 0, 0, argv, environ) == 0 && waitpid(p, &ws, 0) == p && ws == 0 ? "OK" : "failed");
+	printf("system %s\n", system("true") == 0 ? "OK" : "failed");
+	FILE *o = popen("echo", "r");
+	printf("popen %s\n", o && fgetc(o) == '\n' && pclose(o) == 0 ? "OK" : "failed");
+	say("clone3", syscall(435, 0, 0));
+	return 0;
+}`
+
+// clone3 is not there, and libc goes on with clone: threads, posix_spawn,
+// system and popen work.
+//
+// proves O-20
+func TestWallKernelFallback(t *testing.T) {
+	for _, flags := range [][]string{{"-pthread"}, {"-pthread", "-static"}} {
+		got := answers(run(t, box(t), cProgram(t, threadsC, flags...)).Stdout)
+		for name, want := range map[string]string{"thread": "OK", "spawn": "OK", "system": "OK", "popen": "OK", "clone3": "ENOSYS"} {
+			if got[name] != want {
+				t.Errorf("%v: %s answered %q, want %s", flags, name, got[name], want)
+			}
+		}
+	}
+}

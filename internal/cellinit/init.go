@@ -27,9 +27,8 @@ type cell struct {
 	box      int            // directory descriptor of /box
 	standIns map[string]int // stand-in files, open for writing until the job has come
 	timens   int            // timens_offsets of the sealed thread, or -1
-	notify   int            // listener of the kill class, or -1
 	deadline int            // timerfd
-	kill     chan struct{}  // to the thread that kills the guest; nil: the main thread may
+	listener chan int       // to the thread that waits for calls of the kill class
 
 	write sync.Mutex // one frame at a time on the control socket
 }
@@ -51,7 +50,7 @@ func stage(name string, err error) error {
 }
 
 func initMain() {
-	c := &cell{begin: time.Now(), timens: -1, notify: -1, box: -1, deadline: -1, standIns: map[string]int{}}
+	c := &cell{begin: time.Now(), timens: -1, box: -1, deadline: -1, standIns: map[string]int{}}
 	if err := c.first(); err != nil {
 		c.fatal(err)
 	}
@@ -137,13 +136,11 @@ func spareThreads() {
 }
 
 // keep is the main thread's life after sealing: the second keeper of the
-// deadline, the reader of refused calls, and the one that notices that the host
-// is gone. Each of these ends the process, and with it the namespace.
+// deadline, and the one that notices that the host is gone. Each of these ends the process, and with it the namespace.
 func (c *cell) keep() {
 	fds := []unix.PollFd{
 		{Fd: FDControl, Events: unix.POLLRDHUP},
 		{Fd: int32(c.deadline), Events: unix.POLLIN},
-		{Fd: int32(c.notify), Events: unix.POLLIN}, // a negative number is ignored by poll
 	}
 	for {
 		if _, err := unix.Poll(fds, -1); err != nil {
@@ -154,9 +151,6 @@ func (c *cell) keep() {
 		}
 		if fds[0].Revents != 0 || fds[1].Revents != 0 {
 			os.Exit(0)
-		}
-		if fds[2].Revents != 0 {
-			c.denied()
 		}
 	}
 }

@@ -157,14 +157,11 @@ func (c *cell) privileges() error {
 	return nil
 }
 
-// startKiller makes a thread that waits to kill every process of the guest. It
-// carries the guest's ids, since only such a thread may signal the guest when
-// init has an id of its own; the sealed one is busy waiting.
+// startKiller makes the thread that waits for calls of the kill class. It takes
+// the guest's ids, since only such a thread may signal the guest when init has
+// an id of its own; the sealed one is busy waiting.
 func (c *cell) startKiller(uid, gid uintptr) error {
-	if uid == uintptr(os.Getuid()) {
-		return nil // the main thread can do it
-	}
-	c.kill = make(chan struct{})
+	c.listener = make(chan int, 1)
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -177,25 +174,11 @@ func (c *cell) startKiller(uid, gid uintptr) error {
 			return
 		}
 		ready <- nil
-		for range c.kill {
-			_ = unix.Kill(-1, unix.SIGKILL)
-			c.kill <- struct{}{}
+		for fd := range c.listener {
+			c.denied(fd)
 		}
 	}()
 	return <-ready
-}
-
-// killGuest sends SIGKILL to every process of the namespace but init.
-func (c *cell) killGuest() {
-	if c.off("pid") {
-		return // the namespace is the host's
-	}
-	if c.kill == nil {
-		_ = unix.Kill(-1, unix.SIGKILL)
-		return
-	}
-	c.kill <- struct{}{}
-	<-c.kill
 }
 
 // secureBits: root is nobody special, capabilities do not survive a uid change,
@@ -286,7 +269,14 @@ func (c *cell) seccomp() error {
 	if err != nil {
 		return err
 	}
-	c.notify = fd
+	if fd >= 0 && c.listener == nil { // the privileges were left out
+		if err := c.startKiller(uintptr(os.Getuid()), uintptr(os.Getgid())); err != nil {
+			return err
+		}
+	}
+	if fd >= 0 {
+		c.listener <- fd
+	}
 	detail := fmt.Sprintf("%d instructions", len(c.arm.Filter)/8)
 	if fd >= 0 {
 		detail += ", kill class reported"

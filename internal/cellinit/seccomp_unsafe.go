@@ -52,20 +52,27 @@ type seccompNotif struct {
 
 const seccompIoctlNotifRecv = 0xc0502100
 
-// denied reads one call of the kill class, reports its number and ends the
+// denied waits for one call of the kill class, reports its number and ends the
 // cell. The call is never answered: there is nothing to continue. Its caller is
 // killed before this process ends, since the end of the listener would answer
-// ENOSYS and let it run on for a moment.
-func (c *cell) denied() {
+// ENOSYS and let it run on for a moment. A caller that a signal took out of its
+// call meanwhile has made it all the same; the number is not known then.
+func (c *cell) denied(listener int) {
 	var n seccompNotif
-	_, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(c.notify), seccompIoctlNotifRecv, uintptr(unsafe.Pointer(&n)))
-	if errno == unix.ENOENT || errno == unix.EINTR {
-		return // the caller was killed before we came
+	errno := unix.EINTR
+	for errno == unix.EINTR {
+		_, _, errno = syscall.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIoctlNotifRecv, uintptr(unsafe.Pointer(&n)))
 	}
-	if errno == 0 {
-		c.send(cellproto.TypeDenied, cellproto.Denied{Arch: uint64(n.Arch), Number: uint64(uint32(n.NR))}.Encode())
+	c.write.Lock()     // for good: how the guest dies now is nothing to report
+	if !c.off("pid") { // else the namespace is not the cell's
+		_ = unix.Kill(-1, unix.SIGKILL)
 	}
-	c.write.Lock() // for good: how the guest dies now is nothing to report
-	c.killGuest()
+	if errno == unix.ENOENT {
+		n.NR = -1
+	}
+	if errno == 0 || errno == unix.ENOENT {
+		d := cellproto.Denied{Arch: uint64(n.Arch), Number: uint64(uint32(n.NR))}
+		_ = cellproto.WriteFrame(fdWriter(FDControl), cellproto.TypeDenied, d.Encode())
+	}
 	os.Exit(0)
 }
