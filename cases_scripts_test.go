@@ -397,7 +397,7 @@ func caseHost() error {
 func caseLeftovers(c *caseBox, file []byte) {
 	var script struct{ Runs int }
 	c.decode(file, &script)
-	caseMixed(c, script.Runs/5) // the long loops of the whole number and more are run by make soak
+	caseMixed(c, script.Runs/5) // make soak does all of them
 	mark := newCaseMark()
 	cmd := caseChild(c, "host", []string{caseMark + "=" + mark})
 	in, err := cmd.StdinPipe()
