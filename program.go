@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,8 +58,30 @@ func (b *Box) resolve(p *Program) (*cell.Job, error) {
 	if job.Files, err = filesOf(p, lang); err != nil {
 		return nil, err
 	}
-	job.Limits, err = p.Limits.Resolve(defaults, b.max)
-	return job, err
+	if job.Limits, err = p.Limits.Resolve(defaults, b.max); err != nil {
+		return nil, err
+	}
+	return job, checkFit(job)
+}
+
+// checkFit refuses files for which the cell's disk has no room: it counts whole
+// pages, and directories as files.
+func checkFit(job *cell.Job) error {
+	page := int64(os.Getpagesize())
+	inodes, size := map[string]bool{}, int64(0)
+	for _, f := range job.Files {
+		size += (int64(len(f.Data)) + page - 1) / page * page
+		for name := f.Name; name != "."; name = path.Dir(name) {
+			inodes[name] = true
+		}
+	}
+	switch n := int64(len(inodes)); {
+	case size > job.Limits.DiskBytes:
+		return &FieldError{Field: "files", Value: size, Reason: fmt.Sprintf("must take at most limits.disk_bytes, %d", job.Limits.DiskBytes)}
+	case n > job.Limits.DiskFiles:
+		return &FieldError{Field: "files", Value: n, Reason: fmt.Sprintf("must be at most limits.disk_files, %d, with their directories", job.Limits.DiskFiles)}
+	}
+	return nil
 }
 
 // checkShape refuses what contradicts itself.

@@ -35,6 +35,7 @@ const surviveC = `
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #define MIB (1L << 20)
+static void fill(void *p, int c, long n) { memset(p, c, n); __asm__ volatile("" : : "r"(p) : "memory"); }
 static void want(int ok, const char *what) {
 	if (!ok) { fprintf(stderr, "%s: %d\n", what, errno); exit(99); }
 }

@@ -287,6 +287,8 @@ func (r *run) verdict() {
 	cpu := res.CPUMS != nil && *res.CPUMS >= float64(r.job.Limits.CPUMS)
 	r.exit()
 	switch {
+	case e.cause == causeSetup && oom: // the program's files, under the program's own limit
+		res.Verdict, res.Stage, res.Message = api.MemoryLimit, "", "the program's files do not fit its memory"
 	case e.cause == causeSetup:
 	case e.denied != nil:
 		res.Verdict = api.Denied
