@@ -150,7 +150,7 @@ func (h *Host) groupLayer() api.Layer {
 	l := api.Layer{Name: "cgroup"}
 	switch {
 	case h.groups == nil && h.feat.groupErr != nil:
-		l.Detail, l.Remedy = h.feat.groupErr.Error()+"; memory: sampled", h.feat.groupErr.Remedy
+		l.Detail, l.Remedy = h.feat.groupErr.Controller+": "+h.feat.groupErr.Reason+"; memory: sampled", h.feat.groupErr.Remedy
 	case h.groups == nil:
 		l.Detail = "not applied; memory: sampled"
 	case h.feat.swapExtra != "":
