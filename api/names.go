@@ -36,7 +36,7 @@ func CheckFileName(name string) error {
 		case p == "":
 			return errors.New("has an empty part")
 		case p == "." || p == "..":
-			return errors.New("has a part that is . or ..")
+			return errors.New("has a part that is a dot or two")
 		case len(p) > MaxNamePart:
 			return errors.New("has a part of more than 255 bytes")
 		case p[0] == '-' || p[0] == '@':
