@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
@@ -20,6 +22,7 @@ var children = map[string]func() error{
 	"mountbelow": childMountBelow,
 	"inherit":    childInherit,
 	"groups":     childGroups,
+	"maskedproc": childMaskedProc,
 	"setuid":     childSetuid,
 }
 
@@ -79,4 +82,17 @@ func childRun(o glovebox.Options, p glovebox.Program, between func() error) (*gl
 		return nil, errors.New(r.Message)
 	}
 	return r, nil
+}
+
+// ownMounts gives a child a mount namespace in which it may mount: as an
+// ordinary user inside a user namespace with his own ids.
+func ownMounts() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if !asRoot {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
+	return attr
 }

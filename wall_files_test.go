@@ -214,14 +214,7 @@ const below = "/usr/share"
 //
 // proves H-14
 func TestWallFilesMountBelow(t *testing.T) {
-	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if !asRoot {
-		attr.Cloneflags |= syscall.CLONE_NEWUSER
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
-		attr.AmbientCaps = []uintptr{21} // CAP_SYS_ADMIN, to mount in that namespace
-	}
-	got := answers(asChild(t, "mountbelow", attr))
+	got := answers(asChild(t, "mountbelow", ownMounts()))
 	for name, want := range map[string]string{
 		"sealed": "EROFS", "host-sealed": "untouched", "later": "ENOENT", "warm": "true",
 		"attest": "refused", "control": "OK", "host-control": "written",

@@ -151,7 +151,11 @@ func (h *Host) launch() (*launcher, error) {
 	}
 	if err := l.base(h.plan.ops, h.offInside()); err != nil {
 		l.close()
-		return nil, h.unavailable("root", err.Error())
+		stage := "root"
+		if strings.HasPrefix(err.Error(), "launcher: proc: ") {
+			stage = "proc"
+		}
+		return nil, h.unavailable(stage, err.Error())
 	}
 	h.launcher = l
 	return l, nil
