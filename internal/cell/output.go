@@ -199,12 +199,14 @@ func text(p []byte) (string, string) {
 	if utf8.Valid(p) {
 		return string(p), ""
 	}
+	n := 0
+	for _, r := range string(p) {
+		n += utf8.RuneLen(r)
+	}
 	var valid strings.Builder
-	valid.Grow(len(p))
-	for rest := p; len(rest) > 0; {
-		r, n := utf8.DecodeRune(rest)
+	valid.Grow(n)
+	for _, r := range string(p) {
 		valid.WriteRune(r)
-		rest = rest[n:]
 	}
 	return valid.String(), base64.StdEncoding.EncodeToString(p)
 }
