@@ -72,7 +72,7 @@ type Options struct {
 	// its context. Zero means four for each processor.
 	MaxCells int
 	// MaxLimits lowers the ceilings of a program's limits. Zero fields keep the
-	// library's own.
+	// library's own; New refuses one below the limit's floor.
 	MaxLimits Limits
 	// Profiles adds system calls to a profile, by its name. A call that is always
 	// denied is refused by [New].
@@ -120,6 +120,9 @@ func (o Options) config() (cell.Config, error) {
 	}
 	if len(o.controlOff) > 0 {
 		cfg.Mode = cell.Off
+	}
+	if err := o.MaxLimits.CheckCeilings(); err != nil {
+		return cfg, err
 	}
 	cfg.Armed = ahead(o.Armed)
 	cfg.Reserve = ahead(o.Prepared)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/cell"
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
 	"github.com/glovebox-dev/glovebox/languages"
 )
 
@@ -33,6 +34,9 @@ func (b *Box) resolve(p *Program) (*cell.Job, error) {
 	}
 	job := &cell.Job{Profile: cell.DefaultProfile, Loopback: p.Network == api.NetworkLoopback}
 	if p.Profile != "" {
+		if _, err := seccomp.Load(p.Profile, seccomp.Options{}); err != nil {
+			return nil, &FieldError{Field: "profile", Value: fmt.Sprintf("%q", p.Profile), Reason: "is not known"}
+		}
 		job.Profile = p.Profile
 	}
 	env := map[string]string{}
@@ -191,7 +195,7 @@ func filesOf(p *Program, lang *languages.Language) ([]cell.File, error) {
 	if len(p.Files) > api.MaxFiles {
 		return nil, &FieldError{Field: "files", Value: len(p.Files), Reason: fmt.Sprintf("must have at most %d elements", api.MaxFiles)}
 	}
-	seen := map[string]bool{}
+	seen, dirs := map[string]bool{}, map[string]bool{}
 	total := 0
 	var out []cell.File
 	for i, f := range p.Files {
@@ -203,6 +207,15 @@ func filesOf(p *Program, lang *languages.Language) ([]cell.File, error) {
 			return nil, &FieldError{Field: field + ".name", Value: f.Name, Reason: "is given twice"}
 		}
 		seen[f.Name] = true
+		if dirs[f.Name] {
+			return nil, &FieldError{Field: field + ".name", Value: f.Name, Reason: "is the directory of another file"}
+		}
+		for dir := path.Dir(f.Name); dir != "."; dir = path.Dir(dir) {
+			if seen[dir] {
+				return nil, &FieldError{Field: field + ".name", Value: f.Name, Reason: "lies below " + dir + ", which is a file"}
+			}
+			dirs[dir] = true
+		}
 		data, err := content(f)
 		if err != nil {
 			return nil, &FieldError{Field: field + ".content", Reason: err.Error()}

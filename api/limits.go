@@ -93,6 +93,18 @@ func (l Limits) Resolve(def, max Limits) (Limits, error) {
 	return out, nil
 }
 
+// CheckCeilings checks limits that are meant as ceilings: a field that is set
+// must not be below the floor. The error is a *[FieldError] naming the field as
+// "MaxLimits.NAME".
+func (l Limits) CheckCeilings() error {
+	for _, f := range limitFields {
+		if v := *f.of(&l); v < 0 || v > 0 && v < f.floor {
+			return &FieldError{Field: "MaxLimits." + f.name, Value: v, Reason: fmt.Sprintf("must be 0 or at least %d", f.floor)}
+		}
+	}
+	return nil
+}
+
 // Lower returns max with every field that is set in by and smaller.
 func (l Limits) Lower(by Limits) Limits {
 	for _, f := range limitFields {
