@@ -184,7 +184,11 @@ func (c *cell) limits(l api.Limits) (cgroup.Limits, error) {
 // what could have changed while the cell was armed.
 func (c *cell) handOver(l api.Limits) error {
 	if g := c.place.group; g != nil {
-		want, err := c.limits(l)
+		err := g.CheckLimits(c.place.limits)
+		var want cgroup.Limits
+		if err == nil {
+			want, err = c.limits(l)
+		}
 		if err == nil {
 			err = g.SetLimits(want)
 		}
@@ -259,6 +263,7 @@ func (c *cell) ashes() {
 	if c.pidfd >= 0 {
 		if how, err := c.place.slot.exited(); err != nil {
 			c.h.log.Error("a cell did not end", "error", err, "how", how)
+			c.uid = 0 // not given back: something may live under it
 		}
 		unix.Close(c.pidfd)
 	} else {

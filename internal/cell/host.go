@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +47,11 @@ type Host struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	closed atomic.Bool
+	entry  sync.Mutex     // guards closed against work
+	closed bool           // no call of Run enters any more
 	work   sync.WaitGroup // everything that Close waits for
+	once   sync.Once
+	err    error // of Close
 }
 
 // features are what this kernel offers.
@@ -278,8 +280,9 @@ func (h *Host) policy(k kind) (*policy, error) {
 
 // place is a prepared slot: a thread of the launcher, in groups of its own.
 type place struct {
-	group *cgroup.Group // nil without control groups
-	slot  *slot
+	group  *cgroup.Group // nil without control groups
+	limits cgroup.Limits // what was written to it, until a job comes
+	slot   *slot
 }
 
 // armTasks bounds the tasks of a cell until its job is known.
@@ -302,7 +305,8 @@ func (h *Host) prepare() (*place, error) {
 		}
 		p.group = g
 		d := api.DefaultLimits()
-		err = g.SetLimits(cgroup.Limits{MemoryBytes: d.MemoryBytes, Tasks: armTasks, CPUPercent: 100 * int64(runtime.NumCPU())})
+		p.limits = cgroup.Limits{MemoryBytes: d.MemoryBytes, Tasks: armTasks, CPUPercent: 100 * int64(runtime.NumCPU())}
+		err = g.SetLimits(p.limits)
 		if err == nil {
 			files, err = g.EntryFiles()
 		}
@@ -401,14 +405,31 @@ func nonce() []byte {
 // Status is what this host can enforce.
 func (h *Host) Status() api.Status { return h.status }
 
+// enter counts a caller that Close must wait for; it reports false when the host
+// is closed.
+func (h *Host) enter() bool {
+	h.entry.Lock()
+	defer h.entry.Unlock()
+	if h.closed {
+		return false
+	}
+	h.work.Add(1)
+	return true
+}
+
 // Close ends every cell, waits until nothing is left of them, and ends the
 // launcher. It is idempotent and safe beside running calls of Run, which then
-// end with api.ErrClosed or the verdict canceled.
+// end with api.ErrClosed or the verdict interrupted. Every call returns when
+// all is gone.
 func (h *Host) Close() error {
-	if h.closed.Swap(true) {
-		h.work.Wait()
-		return nil
-	}
+	h.once.Do(func() { h.err = h.close() })
+	return h.err
+}
+
+func (h *Host) close() error {
+	h.entry.Lock()
+	h.closed = true
+	h.entry.Unlock()
 	h.cancel()
 	h.pool.drain(func(c *cell) { c.destroy() })
 	h.slots.drain(func(p *place) { p.discard() })

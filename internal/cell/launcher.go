@@ -269,9 +269,10 @@ func (l *launcher) close() {
 
 // slot is a prepared place for one cell.
 type slot struct {
-	l  *launcher
-	id uint64
-	ch chan answer
+	l    *launcher
+	id   uint64
+	ch   chan answer
+	over bool // the launcher has said its last word about it
 }
 
 // start makes init in the slot; the files are its control socket and the
@@ -295,8 +296,11 @@ func (s *slot) start(files [4]*os.File) (pidfd int, err error) {
 	return a.pidfd, nil
 }
 
-// drop gives up a slot that was not started.
+// drop gives up a slot that was not started, or whose init ends by itself.
 func (s *slot) drop() {
+	if s.over {
+		return
+	}
 	if s.l.send(&cellproto.Launch{Type: cellproto.LaunchDrop, Slot: s.id}, nil) == nil {
 		_, _ = s.await(cellproto.LaunchExited)
 	}
@@ -317,6 +321,7 @@ func (s *slot) await(t cellproto.LaunchType) (answer, error) {
 	defer timer.Stop()
 	select {
 	case a := <-s.ch:
+		s.over = a.Type == cellproto.LaunchExited || a.Type == cellproto.LaunchFailed
 		if a.Type == t {
 			return a, nil
 		}

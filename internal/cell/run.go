@@ -33,10 +33,9 @@ type Streams struct {
 // keeps Glovebox from working at all: a closed host, or a context that ended
 // while the call waited for a free cell.
 func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error) {
-	if h.closed.Load() {
+	if !h.enter() {
 		return nil, api.ErrClosed
 	}
-	h.work.Add(1)
 	defer h.work.Done()
 	begin := time.Now()
 	select {
@@ -47,6 +46,9 @@ func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error
 		return nil, api.ErrClosed
 	}
 	defer func() { <-h.running }()
+	if h.ctx.Err() != nil {
+		return nil, api.ErrClosed
+	}
 	r := &run{h: h, job: job, streams: s, ctx: ctx}
 	r.result.QueueMS = ms(time.Since(begin))
 	r.result.APIVersion = api.Version
