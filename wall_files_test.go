@@ -1,15 +1,12 @@
 package glovebox_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -281,20 +278,13 @@ for name, f in [("write", lambda: os.write(os.open("%s/file", os.O_WRONLY), b"x"
 
 // mountLater waits until a cell is sealed and then mounts something.
 func mountLater(dir string) error {
-	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-		for _, pid := range descendants(os.Getpid()) {
-			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			if statusField(string(status), "Seccomp") == "2" {
-				if err := syscall.Mount("wall", dir, "tmpfs", 0, "mode=0777"); err != nil {
-					return err
-				}
-				return os.WriteFile(dir+"/later", nil, 0o666)
-			}
-		}
-		if time.Now().After(end) {
-			return errors.New("no cell is armed")
-		}
+	if err := sealedCell(); err != nil {
+		return err
 	}
+	if err := syscall.Mount("wall", dir, "tmpfs", 0, "mode=0777"); err != nil {
+		return err
+	}
+	return os.WriteFile(dir+"/later", nil, 0o666)
 }
 
 func sayFile(name, path string) {

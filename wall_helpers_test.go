@@ -2,12 +2,14 @@ package glovebox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,6 +259,26 @@ func canary(t *testing.T, dir string) (path, secret string) {
 func mustChmod(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sealedCell waits until some cell that this process has started is sealed.
+func sealedCell() error {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		for _, pid := range descendants(os.Getpid()) {
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			if statusField(string(status), "Seccomp") == "2" {
+				return nil
+			}
+		}
+	}
+	return errors.New("no cell is armed")
+}
+
+func awaitSealed(t *testing.T) {
+	t.Helper()
+	if err := sealedCell(); err != nil {
 		t.Fatal(err)
 	}
 }

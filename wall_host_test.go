@@ -91,8 +91,7 @@ var procDirs = []string{"/proc/sys", "/proc/sys/kernel", "/proc/sys/vm", "/proc/
 // is an empty file or an empty directory; there is one process, the guest.
 // Without the masks it shows the host.
 //
-// proves O-25 H-36
-// proves part of O-02
+// proves part of O-02 O-25 H-36
 func TestWallHostProc(t *testing.T) {
 	limits := glovebox.Limits{MemoryBytes: 64 << 20, CPUPercent: 100}
 	w := walkProc(t, box(t), limits)
@@ -163,7 +162,7 @@ func identities(t *testing.T) map[string]string {
 // Without the masks the boot id is there, and without the UTS namespace the
 // host's name.
 //
-// proves O-02
+// proves part of O-02
 func TestWallHostIdentity(t *testing.T) {
 	ids := identities(t)
 	named := func(w walk) (found []string) {

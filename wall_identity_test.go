@@ -84,9 +84,17 @@ func TestWallIdentity(t *testing.T) {
 	} else if want := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()); hosts[0] != want || hosts[1] != want {
 		t.Errorf("ids %v, want %s", hosts, want)
 	}
-	for _, l := range lives {
+	for i, l := range lives {
 		r := l.release()
 		got := answers(r.Stdout)
+		said := "shared uid "
+		if asRoot {
+			said = "own uid "
+		}
+		said += strings.Split(hosts[i], ":")[0]
+		if !slices.ContainsFunc(r.Evidence.Layers, func(l glovebox.Layer) bool { return l.Name == "privileges" && strings.Contains(l.Detail, said) }) {
+			t.Errorf("the evidence does not say %q: %+v", said, r.Evidence.Layers)
+		}
 		for name, want := range map[string]string{"secure": "0", "nnp": "EPERM", // the number 1
 			"setuid-own": "OK", "setgid-own": "OK", "setuid-0": "EPERM|EINVAL", "setresuid-other": "EPERM|EINVAL",
 			"setresgid-0": "EPERM|EINVAL", "setgroups": "EPERM", "setgroups-one": "EPERM", "chown-other": "EPERM|EINVAL",
@@ -115,7 +123,7 @@ func ownGroups() string {
 // group of its may read stays closed, where root and Landlock are off; it opens
 // where the dropping of groups is left out as well.
 //
-// proves H-17
+// proves part of H-17
 func TestWallIdentityGroupsAsRoot(t *testing.T) {
 	dir := openDir(t)
 	path, secret := canary(t, dir)

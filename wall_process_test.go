@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
 }`
 
 // /proc/self/exe of a guest is its own program; that of init it can neither
-// write nor run. With init dumpable and visible it could run it.
+// write nor run, nor where it is visible.
 //
 // proves part of O-23
 func TestWallProcessPrograms(t *testing.T) {
@@ -180,37 +180,56 @@ int main(void) {
 // A guest has the descriptors 0, 1 and 2 at its first instruction, says the
 // guest and says the host; each is a pipe.
 //
-// proves O-23 H-3
+// proves O-23
+// proves part of H-3
 func TestWallProcessDescriptors(t *testing.T) {
-	for name, prog := range map[string]glovebox.Program{
-		"C": cProgram(t, fdC),
-		"python": python("import os\nfor fd in range(70000):\n    try: os.fstat(fd); print(f'fd-{fd} OK')\n    except OSError: pass\n" +
-			"print('ready', flush=True)\nos.read(0, 1)\n"),
-	} {
-		l := pause(t, box(t), prog)
-		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", l.guest))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var outside []string
-		for _, e := range entries {
-			to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", l.guest, e.Name()))
-			if !strings.HasPrefix(to, "pipe:") {
-				t.Errorf("%s: descriptor %s is %s", name, e.Name(), to)
-			}
-			outside = append(outside, "fd-"+e.Name())
-		}
-		r := l.release()
-		var inside []string
-		for fd := range answers(r.Stdout) {
-			inside = append(inside, fd)
-		}
-		slices.Sort(inside)
-		want := []string{"fd-0", "fd-1", "fd-2"}
-		if !slices.Equal(inside, want) || !slices.Equal(outside, want) {
-			t.Errorf("%s: the guest sees %v, the host %v", name, inside, outside)
+	prog := cProgram(t, fdC)
+	descriptors(t, box(t), "C", prog)
+	descriptors(t, box(t), "python", python("import os\nfor fd in range(70000):\n    try: os.fstat(fd); print(f'fd-{fd} OK')\n    except OSError: pass\n"+
+		"print('ready', flush=True)\nos.read(0, 1)\n"))
+	o := options()
+	o.Armed = 1
+	armed, err := glovebox.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer armed.Close()
+	for range 20 {
+		awaitSealed(t)
+		if descriptors(t, armed, "armed", prog).Warm {
+			return
 		}
 	}
+	t.Error("no cell had been armed")
+}
+
+// descriptors compares the descriptors that a guest sees with those that the
+// host sees of it.
+func descriptors(t *testing.T, b *glovebox.Box, name string, prog glovebox.Program) *glovebox.Result {
+	t.Helper()
+	l := pause(t, b, prog)
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", l.guest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inside, outside []string
+	for _, e := range entries {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", l.guest, e.Name()))
+		if !strings.HasPrefix(to, "pipe:") {
+			t.Errorf("%s: descriptor %s is %s", name, e.Name(), to)
+		}
+		outside = append(outside, "fd-"+e.Name())
+	}
+	r := l.release()
+	for fd := range answers(r.Stdout) {
+		inside = append(inside, fd)
+	}
+	slices.Sort(inside)
+	want := []string{"fd-0", "fd-1", "fd-2"}
+	if !slices.Equal(inside, want) || !slices.Equal(outside, want) {
+		t.Errorf("%s: the guest sees %v, the host %v", name, inside, outside)
+	}
+	return r
 }
 
 // What the embedding program holds open without close-on-exec, at any number,

@@ -54,7 +54,9 @@ func newPlan(extra []string) *plan {
 		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpFile, Path: "etc/" + name, Mode: 0o644, Data: []byte(text)})
 	}
 	for _, path := range expand(append(etcPaths, extra...)) {
-		p.bind(path)
+		if first, _, _ := strings.Cut(path[1:], "/"); first != "proc" && first != "sys" { // never the host's
+			p.bind(path)
+		}
 	}
 	p.paths = append(p.paths, "/etc", "/proc")
 	sort.Strings(p.paths)

@@ -70,7 +70,8 @@ var refusals = []struct {
 // for each layer in turn, with the stage and the probe or reading that found it;
 // with nothing left out, the same host opens.
 //
-// proves T-02 H-22
+// proves H-22
+// proves part of T-02
 func TestLyingInitIsRefused(t *testing.T) {
 	if why := openLying(t); why != "" {
 		t.Fatalf("with every layer: %s", why)
@@ -200,6 +201,19 @@ func mayRaiseLimits(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	return set>>unix.CAP_SYS_RESOURCE&1 == 1
+}
+
+// No path of /proc or /sys is shown to a cell, whatever a language asks for.
+//
+// proves part of H-13
+func TestNoProcOfTheHost(t *testing.T) {
+	for _, o := range newPlan([]string{"/proc/version", "/proc/sys/kernel/*", "/sys/kernel", "/proc", "/sys", "/etc/hosts"}).ops {
+		for _, dir := range []string{"/proc", "/sys"} {
+			if o.Kind == cellproto.OpBind && (o.Source == dir || strings.HasPrefix(o.Source, dir+"/")) {
+				t.Errorf("%s is bound at %s", o.Source, o.Path)
+			}
+		}
+	}
 }
 
 // childVar makes this test binary a host program whose hard limit of core files
