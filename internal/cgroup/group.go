@@ -37,6 +37,7 @@ type Group struct {
 	counters  [numCounters]int
 	entry     []*os.File
 	inherited bool // v1: an ancestor's CPU quota is tighter than the one asked for
+	live      bool // counted by the parent
 	removed   bool // Remove was called
 }
 
@@ -72,6 +73,8 @@ func (p *Parent) NewGroup() (*Group, error) {
 			return nil, errors.Join(fmt.Errorf("cgroup: chown cgroup.procs: %w", err), g.Remove())
 		}
 	}
+	g.live = true
+	p.live.Add(1)
 	return g, nil
 }
 
@@ -203,8 +206,8 @@ func (g *Group) remove(wait time.Duration) error {
 	var left []part
 	var errs []error
 	for _, pt := range g.parts {
-		if pt.fd >= 0 && pt.tree.has("memory") && pt.awaitEmpty(deadline) {
-			g.parent.dropCharges(&pt)
+		if pt.fd >= 0 && pt.tree.has("memory") && g.parent.crowded() && pt.awaitEmpty(deadline) {
+			pt.dropCharges()
 		}
 		if err := g.parent.host.sys.rmdirWait(pt.dir, deadline); err != nil {
 			left, errs = append(left, pt), append(errs, err)
@@ -213,6 +216,10 @@ func (g *Group) remove(wait time.Duration) error {
 		if pt.fd >= 0 {
 			_ = unix.Close(pt.fd)
 		}
+	}
+	if g.live && len(left) == 0 {
+		g.live = false
+		g.parent.live.Add(-1)
 	}
 	g.parts = left
 	return errors.Join(errs...)

@@ -35,6 +35,7 @@ var helpers = map[string]func(args []string) int{
 	"user":     helperUser,
 	"members":  helperMembers,
 	"launcher": helperLauncher,
+	"touch":    helperTouch,
 }
 
 func TestMain(m *testing.M) {
@@ -105,6 +106,16 @@ func helperSpin(args []string) int {
 		if time.Duration(ru.Utime.Nano()+ru.Stime.Nano()) >= time.Duration(ms)*time.Millisecond {
 			break
 		}
+	}
+	return helperWait(nil)
+}
+
+// helperTouch reads a file, whose pages are charged to this process's group if nobody
+// has read it before, and waits.
+func helperTouch(args []string) int {
+	if _, err := os.ReadFile(args[0]); err != nil {
+		fmt.Println(err)
+		return 3
 	}
 	return helperWait(nil)
 }
@@ -255,7 +266,7 @@ type child struct {
 // start starts the helper in the group, or where this process is if the group is nil.
 func (c *child) start(p *Parent, g *Group) error {
 	c.cmd = exec.Command("/proc/self/exe", c.args...)
-	c.cmd.Env = append(os.Environ(), helperEnv+"="+c.name)
+	c.cmd.Env = append(os.Environ(), helperEnv+"="+c.name, "GORACE=atexit_sleep_ms=0")
 	c.cmd.SysProcAttr = &c.attr
 	c.cmd.ExtraFiles = c.files
 	c.cmd.Stderr = &c.stderr

@@ -29,7 +29,10 @@ type Parent struct {
 	gid  atomic.Int64
 	next atomic.Uint64
 
-	keeper keeper
+	live     atomic.Int64 // groups made and not removed
+	removals atomic.Int64
+	crowd    atomic.Bool // the last look found too many removed groups
+	atOpen   int64       // v1: memory groups of the machine at Open
 
 	mu     sync.Mutex
 	seats  []seat
@@ -62,6 +65,9 @@ func (h *Host) Open() (*Parent, error) {
 		p.name = instanceName(self, instances.Add(1))
 		err = p.build()
 		if err == nil {
+			if !h.unified() {
+				p.atOpen = h.memoryGroups()
+			}
 			return p, nil
 		}
 		p.dismantle()

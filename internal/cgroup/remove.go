@@ -3,7 +3,7 @@ package cgroup
 import (
 	"errors"
 	"os"
-	"sync"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,50 +19,67 @@ const (
 // it: those that its processes were the first to read, say of an interpreter. Dropping
 // them makes the next cell read them from the disk again; keeping them is harmless as
 // long as such groups stay few, since a page is charged once and later readers of it pin
-// nothing. So a parent keeps the pages of some groups, and of a few more as time goes by
-// (the kernel frees them when it needs memory), and drops those of all others.
+// nothing. So groups are left to the kernel, which frees them when it needs memory,
+// until there are more than keepDying; from then on each one's pages are dropped before
+// it is removed, until they are fewer again.
 const (
-	keepBurst = 64
-	keepEvery = time.Minute
+	keepDying  = 128
+	checkEvery = 16 // removals between two looks at the number
 )
 
-// keeper is the allowance of one parent. The zero value is a full one.
-type keeper struct {
-	mu   sync.Mutex
-	used int
-	last time.Time // when used was last brought up to date
+// crowded reports whether the kernel keeps too many removed groups.
+func (p *Parent) crowded() bool {
+	if p.removals.Add(1)%checkEvery == 0 {
+		p.crowd.Store(p.dying() > keepDying)
+	}
+	return p.crowd.Load()
 }
 
-// take reports whether one more removed group may keep its file pages.
-func (k *keeper) take(now time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if n := now.Sub(k.last) / keepEvery; n > 0 {
-		k.used = max(0, k.used-int(min(n, keepBurst)))
-		k.last = now
+// dying estimates how many removed groups the kernel keeps. On v2 it counts those of
+// this instance. v1 only gives a number for the whole machine with the living ones in
+// it: there it is what has been added since Open. Groups of others then count too, which
+// costs speed and nothing else. 0 if the kernel does not say.
+func (p *Parent) dying() int64 {
+	if p.host.unified() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.seats) == 0 {
+			return 0
+		}
+		stat, err := readAt(p.seats[0].fd, "cgroup.stat")
+		if err != nil {
+			return 0
+		}
+		n, _ := field([]byte(stat), "nr_dying_descendants")
+		return n
 	}
-	if k.used >= keepBurst {
-		return false
-	}
-	k.used++
-	return true
+	return p.host.memoryGroups() - p.atOpen - p.live.Load()
 }
 
-// dropCharges settles what is still charged to a group that has lost its members. A
-// failure only means that the kernel keeps the removed group a while longer.
-func (p *Parent) dropCharges(pt *part) {
-	key, file, value := "cache", "memory.force_empty", "0"
-	if pt.tree.unified {
-		key, file = "file", "memory.high" // lowering it reclaims at once, on every kernel
-	}
-	stat, err := readAt(pt.fd, "memory.stat")
+// memoryGroups is the number of memory groups of a v1 machine, removed ones included
+// that the kernel still keeps.
+func (h *Host) memoryGroups() int64 {
+	text, err := h.sys.readProc("cgroups")
 	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) >= 3 && f[0] == "memory" {
+			n, _ := number([]byte(f[2]))
+			return n
+		}
+	}
+	return 0
+}
+
+// dropCharges takes what can be taken from a group that has lost its members. A failure
+// only means that the kernel keeps the removed group a while longer.
+func (pt *part) dropCharges() {
+	if pt.tree.unified {
+		_ = writeAt(pt.fd, "memory.high", "0") // lowering it reclaims at once, on every kernel
 		return
 	}
-	if pages, ok := field([]byte(stat), key); !ok || pages == 0 || p.keeper.take(time.Now()) {
-		return
-	}
-	_ = writeAt(pt.fd, file, value)
+	_ = writeAt(pt.fd, "memory.force_empty", "0")
 }
 
 // rmdirWait removes an empty group, trying again until the deadline while the kernel
