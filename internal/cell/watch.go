@@ -271,7 +271,10 @@ func (r *run) verdict() {
 	defer e.mu.Unlock()
 	wall := time.Since(r.started)
 	if e.exited != nil {
-		wall = time.Duration(e.exited.WallNS)
+		// By init's clock, unless it says what the host cannot have missed.
+		if said := time.Duration(e.exited.WallNS); said >= 0 && said <= wall+settleTime {
+			wall = said
+		}
 	}
 	if !r.started.IsZero() {
 		res.WallMS = ms(wall)
@@ -336,10 +339,12 @@ func (r *run) exit() {
 		}
 		res.ExitCode = &code
 	case e.exited != nil:
-		ws := unix.WaitStatus(e.exited.Status)
-		if ws.Signaled() {
+		switch ws := unix.WaitStatus(e.exited.Status); {
+		case uint64(ws) != e.exited.Status || ws > 0xffff || !ws.Signaled() && !ws.Exited():
+			e.failure = fmt.Sprintf("init reports the wait status %#x", e.exited.Status)
+		case ws.Signaled():
 			res.Signal = signalName(ws.Signal())
-		} else {
+		default:
 			code := ws.ExitStatus()
 			res.ExitCode = &code
 		}
