@@ -22,6 +22,7 @@ var children = map[string]func() error{
 	"mountbelow": childMountBelow,
 	"inherit":    childInherit,
 	"groups":     childGroups,
+	"usergroups": childUserGroups,
 	"maskedproc": childMaskedProc,
 	"setuid":     childSetuid,
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // idsC says who it is and tries to become somebody else.
@@ -165,6 +166,45 @@ except OSError as e: print("read", e.errno)
 		}
 		for _, line := range strings.Split(strings.TrimSpace(r.Stdout), "\n") {
 			fmt.Println(c.name + "-" + line)
+		}
+	}
+	return nil
+}
+
+// An ordinary user cannot drop his groups, since the kernel forbids it in his
+// namespace; the evidence of his runs lists them.
+//
+// proves part of H-17 O-11
+func TestWallIdentityGroupsOfAUserAsRoot(t *testing.T) {
+	dir := openDir(t)
+	program, err := os.ReadFile(testenv.Init())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "glovebox-init")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := answers(asChild(t, "usergroups", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64902, Gid: 64902, Groups: []uint32{64902, 64998}}},
+		"GLOVEBOX_TEST_INIT="+path))
+	if got["kept"] != "[64902_64998]" || got["uid"] != "64902" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func childUserGroups() error {
+	o := options()
+	o.Sandbox = glovebox.Auto // this user has no control groups
+	r, err := childRun(o, glovebox.Program{Command: []string{"/bin/true"}}, nil)
+	if err != nil {
+		return err
+	}
+	for _, l := range r.Evidence.Layers {
+		if _, kept, ok := strings.Cut(l.Detail, "groups kept "); ok && l.Name == "privileges" {
+			fmt.Println("kept", strings.ReplaceAll(kept[:strings.Index(kept, "]")+1], " ", "_"))
+		}
+		if _, uid, ok := strings.Cut(l.Detail, "shared uid "); ok {
+			fmt.Println("uid", strings.Trim(strings.Fields(uid)[0], ",;"))
 		}
 	}
 	return nil

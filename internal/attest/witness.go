@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -235,6 +236,8 @@ func readAll(f *os.File, limit int) ([]byte, error) {
 type Mount struct {
 	Root, Point, Type string
 	Options           []string
+	// Super are the options of the file system itself.
+	Super []string
 	// Shared or Slave: the mount receives or sends what others mount.
 	Propagates bool
 }
@@ -246,7 +249,7 @@ func ParseMount(line string) (Mount, error) {
 	if !ok || len(f) < 6 || len(g) < 1 {
 		return Mount{}, fmt.Errorf("mountinfo: %q", line)
 	}
-	return Mount{Root: f[3], Point: f[4], Type: g[0], Options: strings.Split(f[5], ","), Propagates: len(f) > 6}, nil
+	return Mount{Root: f[3], Point: f[4], Type: g[0], Options: strings.Split(f[5], ","), Super: strings.Split(g[len(g)-1], ","), Propagates: len(f) > 6}, nil
 }
 
 // Has tells whether the mount has an option.
@@ -295,6 +298,17 @@ func ours(m Mount) bool {
 		return false
 	}
 	return m.Point == "/" || m.Point == "/etc/passwd" || m.Point == "/etc/group" || strings.HasPrefix(m.Point, "/proc/")
+}
+
+// CheckProc wants the cell's proc to hide every process that a guest may not
+// trace; kernels before 5.8 write the option as a number.
+func CheckProc(mounts []Mount) error {
+	for _, m := range mounts {
+		if m.Type == "proc" && !slices.Contains(m.Super, "hidepid=invisible") && !slices.Contains(m.Super, "hidepid=2") {
+			return fmt.Errorf("mount %s shows processes of others", m.Point)
+		}
+	}
+	return nil
 }
 
 func beneathAny(path string, list []string) bool {

@@ -54,6 +54,9 @@ func (c *cell) attest(a *cellproto.Arm, r *cellproto.Armed, uid int) error {
 		if err == nil {
 			err = attest.CheckMounts(mounts, h.plan.shown)
 		}
+		if err == nil && !h.off("hidepid") {
+			err = attest.CheckProc(mounts)
+		}
 		if err != nil {
 			return &stageError{"attest", err}
 		}

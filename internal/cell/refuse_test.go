@@ -59,6 +59,7 @@ var refusals = []struct {
 	{"dumpable", `probe dumpable got through: dumpable does not hold`},
 	{"signals", `has signal handlers`},
 	{"procmask", `probe host-\S+ got through: proc does not hold`},
+	{"hidepid", `mount /proc shows processes of others`},
 	{"cgroup_ns", `probe cgroup-is-root got through: cgroup_ns does not hold`},
 	{"pid", `probe pid-is-first got through: namespaces does not hold|the pid namespace is the host's`},
 	{"net", `the net namespace is the host's`},
