@@ -156,6 +156,15 @@ func TestErrorsAsExitStatus(t *testing.T) {
 	}
 }
 
+func TestSignalNumber(t *testing.T) {
+	for name, want := range map[string]int{"SIGHUP": 1, "SIGSEGV": 11, "SIGSYS": 31, "SIG32": 32, "SIGRTMIN": 34, "SIGRTMIN+1": 35,
+		"SIGRTMIN+30": 64, "SIGRTMIN+31": 0, "SIG65": 0, "SIG-1": 0, "SIGNONE": 0, "": 0} {
+		if got := signalNumber(name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
 // Only what a host is incomplete for counts as missing, and is told in capitals.
 func TestStatusTable(t *testing.T) {
 	s := glovebox.Status{Kernel: "6.1", User: "root", Arch: "amd64", Warnings: []string{"cgroup: none", "swap: on"}, Layers: []glovebox.Layer{

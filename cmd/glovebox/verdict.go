@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,11 +33,27 @@ func exitStatus(r *glovebox.Result) int {
 		if r.ExitCode != nil {
 			return *r.ExitCode
 		}
-		if n := unix.SignalNum(r.Signal); n != 0 {
-			return exitSignal + int(n)
+		if n := signalNumber(r.Signal); n != 0 {
+			return exitSignal + n
 		}
 	}
 	return exitFailed
+}
+
+// signalNumber is the number behind a signal's name in a result, 0 for none:
+// that of signal(7), "SIGRTMIN+n", or "SIG" and the number.
+func signalNumber(name string) int {
+	if n := unix.SignalNum(name); n != 0 {
+		return int(n)
+	}
+	first, text := 0, strings.TrimPrefix(name, "SIG")
+	if after, ok := strings.CutPrefix(name, "SIGRTMIN"); ok {
+		first, text = 34, cmp.Or(strings.TrimPrefix(after, "+"), "0")
+	}
+	if n, err := strconv.Atoi(text); err == nil && n >= 0 && first+n <= 64 {
+		return first + n
+	}
+	return 0
 }
 
 // sentence tells a person how a run ended, under the limits l.
