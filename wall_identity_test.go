@@ -292,6 +292,39 @@ func ownBlock() int {
 	return 0
 }
 
+// pipesC makes as many pipes as its argument says and shows the size of one
+// more. The kernel counts the pages of all pipes of a host user.
+const pipesC = wallC + `
+int main(int argc, char **argv) {
+	int p[2];
+	for (int i = atoi(argv[1]); i > 0; i--) if (pipe(p)) return 1;
+	if (pipe(p)) return 1;
+	printf("size s%d\n", fcntl(p[0], F_GETPIPE_SZ));
+	ready();
+	return 0;
+}`
+
+// What the kernel counts for each user of the host, here the pages of pipes,
+// one cell cannot use up for another as root, where each is a user of its own.
+// An ordinary user's cells share it: theirs shrink, and the evidence says that
+// the id is shared.
+//
+// proves part of H-16
+func TestWallIdentityPipePages(t *testing.T) {
+	greedy, modest := cProgram(t, pipesC), cProgram(t, pipesC)
+	greedy.Args, greedy.Limits.OpenFiles = []string{"1500"}, 4096
+	modest.Args = []string{"1"}
+	before := answers(run(t, box(t), modest).Stdout)["size"]
+	l := pause(t, box(t), greedy)
+	during := answers(run(t, box(t), modest).Stdout)["size"]
+	if got := answers(l.release().Stdout)["size"]; got != "s8192" && got != "s4096" {
+		t.Errorf("the greedy one's own pipes have %s", got)
+	}
+	if before != "s65536" || asRoot && during != "s65536" || !asRoot && during != "s8192" && during != "s4096" {
+		t.Errorf("pipes of %s before and %s during", before, during)
+	}
+}
+
 // Each cell has namespaces of its own of every kind but the user namespace,
 // which the cells of one Box share and the host does not; seen from outside,
 // while six of them live. With some left out two cells share these.
