@@ -294,11 +294,7 @@ func (r *run) verdict() {
 		res.Verdict, res.Stage, res.Message = api.MemoryLimit, "", "the program's files do not fit its memory"
 	case e.cause == causeSetup:
 	case e.denied != nil:
-		res.Verdict = api.Denied
-		res.Syscall = "unknown" // the caller was gone before it could be asked
-		if nr := int32(e.denied.Number); nr >= 0 {
-			res.Syscall = seccomp.Describe(uint32(e.denied.Arch), nr)
-		}
+		res.Verdict, res.Syscall = api.Denied, nameOf(e.denied)
 	case e.cause == causeCanceled:
 		res.Verdict = api.Canceled
 	case e.cause == causeClosed:
@@ -326,6 +322,15 @@ func (r *run) verdict() {
 			res.Message = e.failure
 		}
 	}
+}
+
+// nameOf is the name of a refused call, "unknown" when its caller was gone
+// before it could be asked.
+func nameOf(d *cellproto.Denied) string {
+	if nr := int32(d.Number); nr >= 0 {
+		return seccomp.Describe(uint32(d.Arch), nr)
+	}
+	return "unknown"
 }
 
 // exit fills exit code and signal from the wait status.
