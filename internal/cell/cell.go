@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -50,6 +52,28 @@ type stageError struct {
 
 func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
+
+// What init says for people is cut at these lengths, in bytes.
+const (
+	maxWords = 1024
+	maxStage = 64
+)
+
+// saidBy is a failure in init's own words, which are hostile.
+func saidBy(f cellproto.Failed) *stageError {
+	return &stageError{words(f.Stage, maxStage), errors.New(words(f.Message, maxWords))}
+}
+
+// words returns a text that is short, valid and without control characters.
+func words(s string, most int) string {
+	s = strings.ToValidUTF8(s[:min(len(s), most)], "")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
 
 // arm makes a sealed and attested cell in a place, which it takes over whatever
 // happens; with nil it takes a prepared one or makes it.
@@ -137,7 +161,7 @@ func (c *cell) launch() error {
 
 // build sends the arm frame and reads init's report.
 func (c *cell) build(a *cellproto.Arm) (*cellproto.Armed, error) {
-	if err := c.control.SetDeadline(time.Now().Add(armTimeout)); err != nil {
+	if err := c.control.SetDeadline(time.Now().Add(c.h.cfg.patience)); err != nil {
 		return nil, err
 	}
 	defer c.control.SetDeadline(time.Time{})
@@ -160,7 +184,7 @@ func (c *cell) build(a *cellproto.Arm) (*cellproto.Armed, error) {
 		if err != nil {
 			return nil, &stageError{"arm", err}
 		}
-		return nil, &stageError{f.Stage, errors.New(f.Message)}
+		return nil, saidBy(f)
 	}
 	return nil, &stageError{"arm", fmt.Errorf("frame of type %d", t)}
 }

@@ -12,6 +12,7 @@ package cell
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -49,6 +50,10 @@ type Config struct {
 	// Tests of this package alone: layers that init leaves out although the host
 	// asks for their proof, and the core limit in place of the one found.
 	insideOff []string
+	// start and patience stand in for startLauncher and armTimeout in tests that
+	// play launcher and init.
+	start     func(init *os.File, ids *idRange, env []string) (*launcher, error)
+	patience  time.Duration
 	coreLimit *uint64
 	// probed, when set, has every probe tried and gets the answers in place of
 	// the judge.

@@ -74,6 +74,9 @@ func Open(cfg Config) (*Host, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.start == nil {
+		h.cfg.start, h.cfg.patience = startLauncher, armTimeout
+	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.slots = newReserve(h, cfg.Reserve, 0, h.prepare)
 	h.pool = newReserve(h, cfg.Armed, maxArmedAge, func() (*cell, error) { return h.arm(defaultKind(), nil) })
@@ -136,7 +139,7 @@ func (h *Host) launch() (*launcher, error) {
 		h.launcher.close()
 		h.launcher = nil
 	}
-	l, err := startLauncher(h.init, h.ids, h.initVars)
+	l, err := h.cfg.start(h.init, h.ids, h.initVars)
 	if err != nil {
 		return nil, h.unavailable("namespaces", err.Error())
 	}
@@ -288,13 +291,24 @@ type place struct {
 // armTasks bounds the tasks of a cell until its job is known.
 const armTasks = 64
 
-// prepare makes a place. The limits are the defaults until a job comes; they
-// are written before anything runs in the group.
+// prepare makes a place. A launcher whose death shows only now is replaced.
 func (h *Host) prepare() (*place, error) {
 	l, err := h.launch()
 	if err != nil {
 		return nil, err
 	}
+	p, err := h.prepareWith(l)
+	if err != nil && l.lost() != nil {
+		if l, err = h.launch(); err == nil {
+			p, err = h.prepareWith(l)
+		}
+	}
+	return p, err
+}
+
+// prepareWith makes a place. The limits are the defaults until a job comes; they
+// are written before anything runs in the group.
+func (h *Host) prepareWith(l *launcher) (*place, error) {
 	p := &place{}
 	var files []*os.File
 	unified := false

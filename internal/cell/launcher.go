@@ -256,7 +256,9 @@ func (l *launcher) send(m *cellproto.Launch, fds []int) error {
 		oob = unix.UnixRights(fds...)
 	}
 	if _, _, err := l.conn.WriteMsgUnix(m.Encode(), oob, nil); err != nil {
-		return fmt.Errorf("the launcher does not listen: %w", err)
+		err = fmt.Errorf("the launcher does not listen: %w", err)
+		l.end(err)
+		return err
 	}
 	return nil
 }
@@ -298,6 +300,7 @@ func (s *slot) start(files [4]*os.File) (pidfd int, err error) {
 
 // drop gives up a slot that was not started, or whose init ends by itself.
 func (s *slot) drop() {
+	defer s.drain()
 	if s.over {
 		return
 	}
@@ -308,11 +311,26 @@ func (s *slot) drop() {
 
 // exited waits until init was reaped. A launcher that died took it along.
 func (s *slot) exited() (string, error) {
+	defer s.drain()
 	a, err := s.await(cellproto.LaunchExited)
 	if s.l.lost() != nil {
 		return "with the launcher", nil
 	}
 	return a.Message, err
+}
+
+// drain closes the descriptors of messages that nobody asked for.
+func (s *slot) drain() {
+	for {
+		select {
+		case a := <-s.ch:
+			if a.pidfd >= 0 {
+				unix.Close(a.pidfd)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // await returns the next message of the slot, which must be of one type.

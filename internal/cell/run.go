@@ -68,6 +68,7 @@ type run struct {
 
 	out     *output
 	started time.Time
+	ended   time.Time // when the host knew; zero if it never ran
 	cpuBase int64
 	end     ending
 }
@@ -90,13 +91,13 @@ func (r *run) do() {
 	}
 	r.result.SetupMS = ms(r.started.Sub(begin))
 	r.watch()
-	ended := time.Now()
+	r.ended = time.Now()
 	r.settle()
-	r.trace(begin, ended)
+	r.trace(begin)
 }
 
 // trace reports the steps of this run, those of init as it timed them itself.
-func (r *run) trace(begin, ended time.Time) {
+func (r *run) trace(begin time.Time) {
 	trace := r.h.cfg.Trace
 	if trace == nil {
 		return
@@ -108,8 +109,8 @@ func (r *run) trace(begin, ended time.Time) {
 		before = at
 	}
 	trace("until the guest's exec", r.started.Sub(begin))
-	trace("guest, until its end is known", ended.Sub(r.started))
-	trace("settle", time.Since(ended))
+	trace("guest, until its end is known", r.ended.Sub(r.started))
+	trace("settle", time.Since(r.ended))
 }
 
 // acquire takes an armed cell that still is what it was, or makes one. A cell
@@ -179,7 +180,7 @@ func (r *run) start() error {
 	for _, f := range r.job.Files {
 		j.Files = append(j.Files, cellproto.JobFile{Name: f.Name, Mode: uint64(f.Mode), Data: f.Data})
 	}
-	_ = c.control.SetDeadline(time.Now().Add(armTimeout))
+	_ = c.control.SetDeadline(time.Now().Add(c.h.cfg.patience))
 	if err := cellproto.WriteFrame(c.control, cellproto.TypeJob, j.Encode()); err != nil {
 		return &stageError{"job", err}
 	}
@@ -217,7 +218,7 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 			r.end.execFailed(unix.Errno(f.Errno))
 			return nil
 		}
-		return &stageError{f.Stage, errors.New(f.Message)}
+		return saidBy(f)
 	}
 	return &stageError{"job", errors.New("an unexpected frame")}
 }

@@ -47,6 +47,7 @@ func judged(order ...fact) *api.Result {
 	for _, f := range order {
 		f.set(r)
 	}
+	r.ended = time.Now()
 	r.verdict()
 	return &r.result
 }

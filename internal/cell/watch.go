@@ -146,7 +146,7 @@ func (r *run) frame(t cellproto.Type, p []byte) bool {
 	case cellproto.TypeFailed:
 		var v cellproto.Failed
 		if v, err = cellproto.DecodeFailed(p); err == nil {
-			r.end.failure = v.Stage + ": " + v.Message
+			r.end.failure = saidBy(v).Error()
 		}
 	default:
 		err = errors.New("an unexpected frame")
@@ -269,14 +269,14 @@ func (r *run) verdict() {
 	e, res := &r.end, &r.result
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	wall := time.Since(r.started)
+	wall := r.ended.Sub(r.started)
 	if e.exited != nil {
 		// By init's clock, unless it says what the host cannot have missed.
 		if said := time.Duration(e.exited.WallNS); said >= 0 && said <= wall+settleTime {
 			wall = said
 		}
 	}
-	if !r.started.IsZero() {
+	if !r.ended.IsZero() {
 		res.WallMS = ms(wall)
 	}
 	oom := res.OOMKills != nil && *res.OOMKills > 0 || e.cause == causeMemory
