@@ -9,6 +9,7 @@
 //
 //	AsRoot   needs root            AsUser   needs an ordinary user
 //	OnV1     needs cgroup v1       OnV2     needs cgroup v2 with a memory controller
+//	OnVM     needs a machine of its own, see the package matrix
 //
 // A test that skips itself all the same counts as failed. The last line is
 // "N passed, M failed".
@@ -152,7 +153,7 @@ func packages(patterns []string) ([]string, error) {
 // goTest runs go test in dir and adds up what it says. deselect is the part of
 // a name that does not belong in this half.
 func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs []string) error {
-	not := []string{deselect, cgroupDeselect()}
+	not := []string{deselect, cgroupDeselect(), onVM}
 	names, err := named(".", not)
 	if err != nil {
 		return err

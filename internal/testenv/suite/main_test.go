@@ -57,7 +57,7 @@ go: not an event
 func TestDeselected(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"a/a_test.go":          "package a\nfunc TestOneAsRoot(t *T) {}\nfunc TestTwo(t *T) {}\nfunc TestThreeOnV2AsUser(t *T) {}\n",
+		"a/a_test.go":          "package a\nfunc TestOneAsRoot(t *T) {}\nfunc TestTwo(t *T) {}\nfunc TestThreeOnV2AsUser(t *T) {}\nfunc TestOnVMFour(t *T) {}\n",
 		"a/testdata/x_test.go": "package x\nfunc TestNoAsRoot(t *T) {}\n",
 		"vendor/v/v_test.go":   "package v\nfunc TestNoAsRoot(t *T) {}\n",
 	} {
@@ -69,16 +69,16 @@ func TestDeselected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	parts := []string{"AsRoot", "OnV2"}
+	parts := []string{"AsRoot", "OnV2", onVM}
 	got, err := named(root, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a.TestOneAsRoot", "a.TestThreeOnV2AsUser"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a.TestOneAsRoot", "a.TestThreeOnV2AsUser", "a.TestOnVMFour"}, got); diff != "" {
 		t.Errorf("deselected (-want +got):\n%s", diff)
 	}
 	top := regexp.MustCompile(strings.Split(skipPattern(parts), "|/")[0])
-	if !top.MatchString("TestOneAsRoot") || top.MatchString("TestTwo") {
+	if !top.MatchString("TestOneAsRoot") || !regexp.MustCompile(skipPattern(parts)).MatchString("TestOnVMFour") || top.MatchString("TestTwo") {
 		t.Errorf("pattern %q", skipPattern(parts))
 	}
 }

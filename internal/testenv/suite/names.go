@@ -10,6 +10,10 @@ import (
 	"strings"
 )
 
+// onVM is the name part of tests that change settings of the whole kernel, or
+// need one that lacks something; .ci/run starts them in machines of their own.
+const onVM = "OnVM"
+
 // cgroupDeselect is the name part of the cgroup version that this host does not
 // have for memory.
 func cgroupDeselect() string {
