@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -49,11 +51,11 @@ func searchable(t *testing.T, p *Parent, g *Group) {
 	}
 }
 
-// TestUserDelegated gives an ordinary user its own group, as a service manager does:
+// TestUserDelegatedAsRoot gives an ordinary user its own group, as a service manager does:
 // it finds it, uses it and leaves nothing in it.
 //
 // proves X-05
-func TestUserDelegated(t *testing.T) {
+func TestUserDelegatedAsRoot(t *testing.T) {
 	p := openHost(t)
 	g := newGroup(t, p, roomy)
 	searchable(t, p, g)
@@ -77,10 +79,10 @@ func TestUserDelegated(t *testing.T) {
 	}
 }
 
-// TestUserNothingDelegated expects one clear error with a cure, and nothing made.
+// TestUserNothingDelegatedAsRoot expects one clear error with a cure, and nothing made.
 //
 // proves X-05
-func TestUserNothingDelegated(t *testing.T) {
+func TestUserNothingDelegatedAsRoot(t *testing.T) {
 	p := openHost(t)
 	g := newGroup(t, p, roomy)
 	said := asUser(t, p, g)
@@ -93,12 +95,12 @@ func TestUserNothingDelegated(t *testing.T) {
 	}
 }
 
-// TestUserPremade follows the remedy for v1: one directory in each tree, given away by
+// TestUserPremadeAsRoot follows the remedy for v1: one directory in each tree, given away by
 // root, suffices there. On v2 it does not, since starting a process in it needs a right
 // on the common ancestor too.
 //
 // proves X-05
-func TestUserPremade(t *testing.T) {
+func TestUserPremadeAsRoot(t *testing.T) {
 	p := openHost(t)
 	g := newGroup(t, p, roomy)
 	searchable(t, p, g)
@@ -123,12 +125,12 @@ func TestUserPremade(t *testing.T) {
 	}
 }
 
-// TestLauncher starts a cell from a launcher in a user namespace of its own, whose root
+// TestLauncherAsRoot starts a cell from a launcher in a user namespace of its own, whose root
 // is an ordinary user here. With the instance given to that user the cell is in its
 // group from birth; on v2, without it, the kernel refuses.
 //
-// proves X-02
-func TestLauncher(t *testing.T) {
+// proves part of X-02
+func TestLauncherAsRoot(t *testing.T) {
 	for _, owned := range []bool{false, true} {
 		p := openHost(t)
 		if owned {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -18,7 +20,7 @@ const (
 	remedyDelegate = "start it in a delegated scope: `systemd-run --user --scope -p Delegate=yes COMMAND` (as root without --user), or set Delegate=yes in its unit"
 	remedyAlone    = "start it as the only process of a delegated scope: `systemd-run --user --scope -p Delegate=yes COMMAND` (as root without --user), or set Delegate=yes in its unit"
 	remedyMount    = "mount the control group file system, for example `mount -t cgroup2 none /sys/fs/cgroup`"
-	remedyReadOnly = "give this container a writable control group mount of its own (a private cgroup namespace with /sys/fs/cgroup mounted rw)"
+	remedyReadOnly = "give this container a writable control group mount, in a cgroup namespace of its own (Docker 28: `--security-opt writable-cgroups=true`, Podman: `--security-opt unmask=/sys/fs/cgroup`)"
 	remedyKernel   = "enable the controller on the kernel's command line (cgroup_enable=memory, or drop cgroup_disable=) or use a kernel that has it"
 	remedyOneTree  = "put memory and pids on the same version of cgroup (systemd.unified_cgroup_hierarchy=1 on the kernel's command line)"
 	remedySpace    = "start it in the cgroup namespace that its /sys/fs/cgroup was mounted in"

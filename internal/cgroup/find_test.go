@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -98,7 +100,7 @@ func TestFindV1Unavailable(t *testing.T) {
 	}
 }
 
-// TestFindV2 walks up trees of every kind.
+// TestFindV2 walks up trees of every kind. It is long because it is one table.
 //
 // proves X-05
 func TestFindV2(t *testing.T) {
@@ -220,7 +222,7 @@ func TestFindV2Unavailable(t *testing.T) {
 
 // TestSwapExtra covers hosts with and without swap, and with and without a limit on it.
 //
-// proves X-06
+// proves part of X-06
 func TestSwapExtra(t *testing.T) {
 	const swaps = "Filename Type Size Used Priority\n/dev/zram0 partition 1024 0 100\n"
 	v1 := func(t *testing.T) *fake {

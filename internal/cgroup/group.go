@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -207,7 +209,7 @@ func (g *Group) remove(wait time.Duration) error {
 	var errs []error
 	for _, pt := range g.parts {
 		if pt.fd >= 0 && pt.tree.has("memory") && g.parent.crowded() && pt.awaitEmpty(deadline) {
-			pt.dropCharges()
+			g.parent.dropCharges(&pt)
 		}
 		if err := g.parent.host.sys.rmdirWait(pt.dir, deadline); err != nil {
 			left, errs = append(left, pt), append(errs, err)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -32,6 +34,7 @@ type Parent struct {
 	live     atomic.Int64 // groups made and not removed
 	removals atomic.Int64
 	crowd    atomic.Bool // the last look found too many removed groups
+	slow     atomic.Bool // v1: force_empty was found to be slow
 	atOpen   int64       // v1: memory groups of the machine at Open
 
 	mu     sync.Mutex

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cgroup
 
 import (
@@ -72,14 +74,41 @@ func (h *Host) memoryGroups() int64 {
 	return 0
 }
 
-// dropCharges takes what can be taken from a group that has lost its members. A failure
-// only means that the kernel keeps the removed group a while longer.
-func (pt *part) dropCharges() {
-	if pt.tree.unified {
-		_ = writeAt(pt.fd, "memory.high", "0") // lowering it reclaims at once, on every kernel
+// dropCharges takes what can be taken from a group that has lost its members, by asking
+// for more than there is. A failure only means that the kernel keeps the removed group a
+// while longer.
+func (p *Parent) dropCharges(pt *part) {
+	if !pt.tree.unified {
+		p.dropV1(pt)
 		return
 	}
+	current, err := readAt(pt.fd, "memory.current")
+	if err != nil {
+		return
+	}
+	err = writeAt(pt.fd, "memory.reclaim", strings.TrimSpace(current))
+	if errors.Is(err, unix.ENOENT) { // before Linux 5.19
+		_ = writeAt(pt.fd, "memory.high", "0")
+	}
+}
+
+// slowDrop is more than force_empty takes on a kernel where it is usable.
+const slowDrop = 200 * time.Millisecond
+
+// dropV1 is dropCharges on v1. force_empty takes everything, but where a few bytes of
+// kernel memory stay, Linux 5.10 goes on trying for more than a second; once that has
+// happened the limit is lowered instead, which leaves pages that the kernel has not put
+// on its lists by then.
+func (p *Parent) dropV1(pt *part) {
+	if p.slow.Load() {
+		_ = writeAt(pt.fd, "memory.limit_in_bytes", "0")
+		return
+	}
+	begin := time.Now()
 	_ = writeAt(pt.fd, "memory.force_empty", "0")
+	if time.Since(begin) > slowDrop {
+		p.slow.Store(true)
+	}
 }
 
 // rmdirWait removes an empty group, trying again until the deadline while the kernel

@@ -1,4 +1,4 @@
-//go:build v2vm
+//go:build linux && v2vm
 
 package cgroup
 
@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func vmstat(t *testing.T, key string) int64 {
 // TestVMSwap has swap on the machine: a cell over its limit is killed and nothing of it
 // was swapped out; where the kernel cannot promise that, SwapExtra says so.
 //
-// proves X-06 H-43
+// proves part of X-06 H-43
 func TestVMSwap(t *testing.T) {
 	p := openHost(t)
 	if on, err := hasSwap(p.host.sys); err != nil || !on {
@@ -56,7 +55,7 @@ func TestVMSwap(t *testing.T) {
 
 // TestVMSwapExtra is for a kernel that does not count swap per group.
 //
-// proves X-06
+// proves part of X-06
 func TestVMSwapExtra(t *testing.T) {
 	h, err := Find()
 	if err != nil {
@@ -69,7 +68,7 @@ func TestVMSwapExtra(t *testing.T) {
 
 // TestVMKmemOff is for a kernel that was told not to count its own memory.
 //
-// proves H-43
+// proves part of H-43
 func TestVMKmemOff(t *testing.T) {
 	h, err := Find()
 	if err != nil {
@@ -77,30 +76,6 @@ func TestVMKmemOff(t *testing.T) {
 	}
 	if uncounted, why := h.KernelMemoryUncounted(); !uncounted || !strings.Contains(why, "nokmem") {
 		t.Errorf("%v, %s", uncounted, why)
-	}
-}
-
-// TestVMOOMGroup is for v2: with one process over the limit, all of the cell go.
-func TestVMOOMGroup(t *testing.T) {
-	p := openHost(t)
-	if !p.host.unified() {
-		t.Fatal("this machine has no v2")
-	}
-	g := newGroup(t, p, Limits{MemoryBytes: 48 << 20, Tasks: 64})
-	quiet, bad := run(t, p, g, "wait"), run(t, p, g, "alloc", "200")
-	if _, err := quiet.line(); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = bad.line()
-	for _, c := range []*child{bad, quiet} {
-		_ = c.cmd.Wait()
-		c.done = true
-		if st := c.cmd.ProcessState.Sys().(syscall.WaitStatus); st.Signal() != syscall.SIGKILL {
-			t.Errorf("%s: %v", c.name, c.cmd.ProcessState)
-		}
-	}
-	if oom := *read(t, g).OOMKills; oom < 2 {
-		t.Errorf("%d kills", oom)
 	}
 }
 
@@ -154,9 +129,9 @@ func ramDisk(t *testing.T) string {
 // TestVMDying runs many cells, each of which is the first to read some file: the groups that the kernel keeps stay few. The control is the same
 // with an endless allowance, where they pile up.
 //
-// proves H-44
+// proves part of H-44
 func TestVMDying(t *testing.T) {
-	const runs = 400
+	const runs = 240
 	p := openHost(t)
 	dir := ramDisk(t)
 	name := func(allow bool, i int) string { return filepath.Join(dir, fmt.Sprint(allow, i)) }
@@ -165,7 +140,10 @@ func TestVMDying(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	unix.Sync()
+	unix.Sync() // from here on as in a cell, where no reader changes a file's times
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
 		t.Fatal(err)
 	}
