@@ -5,7 +5,7 @@ package glovebox
 // exported field or variable reaches it. The names are those of
 // internal/cellinit and internal/cell: root, landlock, seccomp, notify, cgroup,
 // rlimits, privileges, dumpable, signals, close_range, hidepid, procmask, time,
-// cgroup_ns, pid, net, ipc, uts, deadline, sample; and nosuid, recursive (mount flags),
+// cgroup_ns, pid, net, ipc, uts, deadline, sample, nproc; and nosuid, recursive (mount flags),
 // mountcheck (the outside witness of the mounts), environ, speculation, groups.
 func SandboxOffUnsafeForNegativeControlsOnly(o Options, layers ...string) Options {
 	o.controlOff = append(o.controlOff, layers...)

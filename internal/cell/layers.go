@@ -153,9 +153,9 @@ func (h *Host) groupLayer() api.Layer {
 	l := api.Layer{Name: "cgroup"}
 	switch {
 	case h.groups == nil && h.feat.groupErr != nil:
-		l.Detail, l.Remedy = h.feat.groupErr.Controller+": "+h.feat.groupErr.Reason+"; memory: sampled", h.feat.groupErr.Remedy
+		l.Detail, l.Remedy = h.feat.groupErr.Controller+": "+h.feat.groupErr.Reason+"; "+sampled, h.feat.groupErr.Remedy
 	case h.groups == nil:
-		l.Detail = "not applied; memory: sampled"
+		l.Detail = "not applied; " + sampled
 	case h.feat.swapExtra != "":
 		l.Detail, l.Remedy = h.feat.swapExtra, "swapaccount=1 on the kernel's command line, or a host without swap"
 	case h.feat.nokmem != "":

@@ -177,6 +177,9 @@ func (r *run) start() error {
 		CPUSeconds: uint64((l.CPUMS+999)/1000 + 1),
 		DeadlineMS: uint64((wall + grace) / time.Millisecond),
 	}
+	if c.place.group == nil && !r.h.off("nproc") {
+		j.Tasks = r.h.taskLimit(l.Pids)
+	}
 	for _, f := range r.job.Files {
 		j.Files = append(j.Files, cellproto.JobFile{Name: f.Name, Mode: uint64(f.Mode), Data: f.Data})
 	}

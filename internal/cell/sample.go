@@ -12,6 +12,26 @@ import (
 // sampleEvery is how often memory is added up where no control group bounds it.
 const sampleEvery = 20 * time.Millisecond
 
+// sampled says what stands in for a control group.
+const sampled = "memory: sampled; tasks: bounded by RLIMIT_NPROC"
+
+// initTasks are the threads of init that carry the guest's uid: the sealed one
+// and the one that answers for refused calls.
+const initTasks = 2
+
+// taskLimit is the RLIMIT_NPROC of a guest without a control group. The kernel
+// counts by uid. A cell with a uid of its own has exactly its share; the cells
+// of an ordinary user are counted together with all else that is his, so the
+// limit is that much above what runs on the machine now.
+func (h *Host) taskLimit(pids int64) uint64 {
+	if h.ids != nil && !h.off("privileges") {
+		return uint64(pids + initTasks)
+	}
+	var si unix.Sysinfo_t
+	_ = unix.Sysinfo(&si) // fails for a bad address only
+	return uint64(si.Procs) + uint64(pids)
+}
+
 // sample adds up the resident memory of the cell's processes and ends the cell
 // above its limit. It exists for hosts without control groups under auto; a
 // burst between two samples is not seen, and the result says so.

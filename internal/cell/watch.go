@@ -241,7 +241,7 @@ func (r *run) settle() {
 func (r *run) counters() {
 	g := r.c.place.group
 	if g == nil {
-		r.result.Warnings = append(r.result.Warnings, "memory: sampled; cpu, peak, oom kills and refused forks cannot be told without a control group")
+		r.result.Warnings = append(r.result.Warnings, sampled+"; cpu, peak, oom kills and refused forks cannot be told without a control group")
 		return
 	}
 	n, err := g.Counters()

@@ -85,7 +85,10 @@ func (c *cell) prepareJob(job *cellproto.Job) error {
 	for _, r := range []struct {
 		what int
 		to   uint64
-	}{{unix.RLIMIT_FSIZE, job.FileBytes}, {unix.RLIMIT_NOFILE, job.OpenFiles}, {unix.RLIMIT_CPU, job.CPUSeconds}} {
+	}{{unix.RLIMIT_FSIZE, job.FileBytes}, {unix.RLIMIT_NOFILE, job.OpenFiles}, {unix.RLIMIT_CPU, job.CPUSeconds}, {unix.RLIMIT_NPROC, job.Tasks}} {
+		if r.what == unix.RLIMIT_NPROC && r.to == 0 {
+			continue // the control group bounds them
+		}
 		if err := lowerRlimit(r.what, r.to); err != nil {
 			return stage("rlimits", fmt.Errorf("rlimit %d: %w", r.what, err))
 		}

@@ -140,6 +140,9 @@ type Job struct {
 
 	FileBytes, OpenFiles uint64
 	CPUSeconds           uint64
+	// Tasks bounds what a guest without a control group may start, and init's
+	// threads of its uid with it; 0 bounds nothing.
+	Tasks uint64
 	// DeadlineMS after the guest's exec init kills the cell by itself.
 	DeadlineMS uint64
 }

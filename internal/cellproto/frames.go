@@ -115,6 +115,7 @@ func (j *Job) Encode() []byte {
 	encodeList(e, j.StandIns, putStandIn)
 	e.num(j.FileBytes)
 	e.num(j.OpenFiles)
+	e.num(j.Tasks)
 	e.num(j.CPUSeconds)
 	e.num(j.DeadlineMS)
 	return e.b
@@ -126,7 +127,7 @@ func DecodeJob(p []byte) (*Job, error) {
 	j := &Job{Argv: d.strs(), Env: d.strs(), Dir: d.str()}
 	j.Files = decodeList(d, getJobFile)
 	j.StandIns = decodeList(d, getStandIn)
-	j.FileBytes, j.OpenFiles, j.CPUSeconds, j.DeadlineMS = d.num(), d.num(), d.num(), d.num()
+	j.FileBytes, j.OpenFiles, j.Tasks, j.CPUSeconds, j.DeadlineMS = d.num(), d.num(), d.num(), d.num(), d.num()
 	return j, d.end()
 }
 

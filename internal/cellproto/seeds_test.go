@@ -63,7 +63,7 @@ func samples() map[string][]byte {
 	job := &cellproto.Job{Argv: []string{"/bin/true", ""}, Env: []string{"A=b"}, Dir: "/box",
 		Files:     []cellproto.JobFile{{Name: "f", Mode: 0o755, Data: []byte{0, 1, 0xff}}},
 		StandIns:  []cellproto.StandIn{{Path: "stat", Data: []byte("cpu")}},
-		FileBytes: 1, OpenFiles: 2, CPUSeconds: 3, DeadlineMS: 1<<64 - 1}
+		FileBytes: 1, OpenFiles: 2, CPUSeconds: 3, Tasks: 4, DeadlineMS: 1<<64 - 1}
 	launch := &cellproto.Launch{Type: cellproto.LaunchPrepare, Slot: 1 << 60, Unified: true, Groups: 4, Off: []string{"net"}, Message: "m", Errno: 11, PID: 4}
 	return map[string][]byte{
 		"Arm": arm.Encode(), "Armed": armed.Encode(), "Job": job.Encode(), "Launch": launch.Encode(),
