@@ -145,7 +145,7 @@ func (h *Host) identity(uid int) string {
 const (
 	landlockRemedy = "a kernel of 5.13 or newer built with CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= list of its command line"
 	seccompRemedy  = "a kernel with CONFIG_SECCOMP_FILTER; in a container, a seccomp profile that lets seccomp(2) through"
-	usernsRemedy   = "an AppArmor profile that grants userns to the path of glovebox-init alone; in a container, a seccomp profile that lets clone(2) and unshare(2) make user namespaces"
+	usernsRemedy   = "an AppArmor profile that grants userns to the path of glovebox-init alone; in a container, a seccomp profile that lets clone(2) and unshare(2) make user namespaces; only where user.max_user_namespaces is 0, a number above it, which lets every program of the host make them"
 	procRemedy     = "in Docker: --security-opt systempaths=unconfined for this container alone; in Kubernetes: procMount: Unmasked"
 )
 
