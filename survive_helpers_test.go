@@ -142,8 +142,8 @@ func anyway(t testing.TB, b *glovebox.Box, p glovebox.Program) *glovebox.Result 
 	return r
 }
 
-// open returns a Box of the given options that is closed after the test.
-func open(t testing.TB, o glovebox.Options) *glovebox.Box {
+// newBox returns a Box of the given options that is closed after the test.
+func newBox(t testing.TB, o glovebox.Options) *glovebox.Box {
 	t.Helper()
 	b, err := glovebox.New(o)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestSurviveLimitFloors(t *testing.T) {
 func TestSurviveMaxLimits(t *testing.T) {
 	o := options()
 	o.MaxLimits = glovebox.Limits{WallMS: 2000, Pids: 3, MemoryBytes: 1 << 60, StdoutBytes: 10}
-	b := open(t, o)
+	b := newBox(t, o)
 	for name, bad := range map[string]int64{"wall_ms": 2001, "pids": 4, "stdout_bytes": 11, "memory_bytes": 1 << 60} {
 		if e := fieldError(t, b, limited(glovebox.Program{Command: []string{"/bin/true"}}, oneLimit(t, name, bad))); e == nil || e.Field != "limits."+name {
 			t.Errorf("%s %d: %v", name, bad, e)

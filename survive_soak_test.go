@@ -20,7 +20,7 @@ func TestSoakBoxes(t *testing.T) {
 	for range 1000 {
 		o := options()
 		o.Armed = 1
-		b := open(t, o)
+		b := newBox(t, o)
 		wantEnd(t, "true", anyway(t, b, glovebox.Program{Command: []string{"/bin/true"}}), "ok 0")
 		if err := b.Close(); err != nil {
 			t.Fatal(err)

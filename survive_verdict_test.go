@@ -216,7 +216,7 @@ func TestSurviveClose(t *testing.T) {
 func TestSurviveConcurrent(t *testing.T) {
 	o := options()
 	o.Armed, o.MaxCells = 2, 8
-	b := open(t, o)
+	b := newBox(t, o)
 	programs := []struct {
 		p    glovebox.Program
 		want string

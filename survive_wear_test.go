@@ -153,7 +153,7 @@ func wear(t *testing.T, b *glovebox.Box, i int) {
 func wearDown(t *testing.T, cells int) {
 	o := options()
 	o.Armed = 2
-	b := open(t, o)
+	b := newBox(t, o)
 	abreast(40, 4, func(i int) { wear(t, b, i) }) // pools and runtime have their size then
 	before, tasks, groups, heap := usage(t), threads(), memoryGroups(t), heapInUse()
 	abreast(cells, 4, func(i int) { wear(t, b, i) })

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -347,10 +348,11 @@ func (s *slot) await(t cellproto.LaunchType) (answer, error) {
 			unix.Close(a.pidfd)
 		}
 		if a.Type == cellproto.LaunchFailed {
-			if a.Errno != 0 {
-				return a, fmt.Errorf("launcher: %s: %w", a.Message, unix.Errno(a.Errno))
+			why := words(a.Message, maxWords)
+			if errno := unix.Errno(a.Errno); errno != 0 {
+				return a, fmt.Errorf("launcher: %s: %w", strings.TrimSuffix(why, ": "+errno.Error()), errno)
 			}
-			return a, errors.New("launcher: " + a.Message)
+			return a, errors.New("launcher: " + why)
 		}
 		return a, fmt.Errorf("launcher: message %d in place of %d", a.Type, t)
 	case <-timer.C:

@@ -110,6 +110,19 @@ func (l *launcher) handle(m *cellproto.Launch, fds []int) {
 		l.base(m)
 		return
 	}
+	if l.accept(m, fds) {
+		return
+	}
+	closeAll(fds)
+	if m.Type != cellproto.LaunchDrop {
+		// The kernel leaves out the descriptors that this process may not have.
+		l.fail(m.Slot, fmt.Errorf("%d descriptors came along: %w", len(fds), unix.EMFILE))
+	}
+}
+
+// accept does what a message asks for; false leaves its descriptors to the
+// caller.
+func (l *launcher) accept(m *cellproto.Launch, fds []int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch ch := l.slots[m.Slot]; {
@@ -117,16 +130,16 @@ func (l *launcher) handle(m *cellproto.Launch, fds []int) {
 		ch = make(chan *start, 1)
 		l.slots[m.Slot] = ch
 		go l.slot(m, fds, ch)
+		return true
 	case m.Type == cellproto.LaunchStart && ch != nil && len(fds) == 4:
 		delete(l.slots, m.Slot)
 		ch <- &start{fds}
-	case m.Type == cellproto.LaunchDrop && ch != nil:
-		closeAll(fds)
+		return true
+	case (m.Type == cellproto.LaunchDrop || m.Type == cellproto.LaunchStart) && ch != nil:
 		delete(l.slots, m.Slot)
 		ch <- nil
-	default:
-		closeAll(fds)
 	}
+	return false
 }
 
 // slot is the life of one cell's thread. It is locked and never unlocked, so
