@@ -269,6 +269,22 @@ func complete(t *testing.T) {
 	lacks(t, r.Evidence.Layers, missingLandlock()...)
 }
 
+// A machine whose proc is covered in part, as that of a container: no mode goes
+// on with it or takes the host's.
+//
+// proves part of H-13
+func TestOnVMAnyMaskedProc(t *testing.T) {
+	inOwnMounts(t, func() {
+		complete(t)
+		if err := unix.Mount("none", "/proc/fs", "tmpfs", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []glovebox.Sandbox{glovebox.Require, glovebox.Auto} {
+			mustRefuse(t, s, "proc does not hold", "systempaths=unconfined for this container alone", "procMount: Unmasked")
+		}
+	})
+}
+
 // A kernel on which no file in memory may be run: init is started from its file.
 //
 // proves part of T-16
