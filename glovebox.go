@@ -68,6 +68,9 @@ type Options struct {
 	// groups with their limits written, network, IPC and UTS namespaces) are made
 	// ahead of need. Zero means 2; a negative number means none.
 	Prepared int
+	// Once says that this Box will run one program. Nothing is then made ahead of
+	// need, and the program gets the cell on which New proves the sandbox.
+	Once bool
 	// MaxCells bounds the programs that run at once; a Run beyond it waits for
 	// its context. Zero means four for each processor.
 	MaxCells int
@@ -126,6 +129,9 @@ func (o Options) config() (cell.Config, error) {
 	}
 	cfg.Armed = ahead(o.Armed)
 	cfg.Reserve = ahead(o.Prepared)
+	if o.Once {
+		cfg.Armed, cfg.Reserve, cfg.Once = 0, 0, true
+	}
 	if cfg.MaxCells < 0 {
 		return cfg, &FieldError{Field: "MaxCells", Value: o.MaxCells, Reason: "must not be negative"}
 	}
@@ -252,7 +258,7 @@ func newID() string {
 // CheckHost tells what this host can enforce, without running a program. It
 // never fails: what keeps it from an answer is in the answer.
 func CheckHost(o Options) Status {
-	o.Sandbox, o.Armed, o.Prepared = Auto, -1, -1
+	o.Sandbox, o.Armed, o.Prepared, o.Once = Auto, -1, -1, false
 	b, err := New(o)
 	if err != nil {
 		return statusOf(err)

@@ -77,7 +77,7 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	// Nobody waits for a second program, so no cell is kept armed for it.
-	box, err := glovebox.New(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Armed: -1, Prepared: -1, MaxCells: 1, Profiles: profiles})
+	box, err := glovebox.New(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles})
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,20 @@ func (w *Witness) Threads(want Want) error {
 	return nil
 }
 
+// OwnClock tells whether a thread's children will be in another time namespace
+// than the thread itself is.
+func (w *Witness) OwnClock() bool {
+	own, next := make([]byte, 64), make([]byte, 64)
+	for _, t := range w.tasks {
+		n, err := unix.Readlinkat(w.dir, "task/"+t.tid+"/ns/time", own)
+		m, err2 := unix.Readlinkat(w.dir, "task/"+t.tid+"/ns/time_for_children", next)
+		if err == nil && err2 == nil && !bytes.Equal(own[:n], next[:m]) {
+			return true
+		}
+	}
+	return false
+}
+
 // Tasks is the number of threads that were seen.
 func (w *Witness) Tasks() int { return len(w.tasks) }
 

@@ -10,14 +10,12 @@
 package cell
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/cellproto"
-	"github.com/glovebox-dev/glovebox/internal/seccomp"
 )
 
 // Mode is how much of the sandbox must hold.
@@ -36,6 +34,7 @@ type Config struct {
 	InitPath string   // the glovebox-init to use; empty: beside the program
 	Armed    int      // cells kept armed; 0 none
 	Reserve  int      // slots kept prepared; 0 none
+	Once     bool     // there will be one run: it gets the cell that Open proves the sandbox on
 	MaxCells int      // cells alive at once, armed ones not counted
 	Paths    []string // what languages need of the host beside /usr
 	// Additions are system calls allowed beside the profile's, by profile.
@@ -99,30 +98,3 @@ func defaultKind() kind {
 // DefaultProfile is the profile of a raw command and of every language that
 // names none.
 const DefaultProfile = "language"
-
-// policy is one profile, compiled for this machine.
-type policy struct {
-	*seccomp.Policy
-	program []byte
-}
-
-func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
-	p, err := seccomp.Load(k.profile, seccomp.Options{Loopback: k.loopback})
-	if err != nil {
-		return nil, &api.FieldError{Field: "profile", Value: k.profile, Reason: "no such profile"}
-	}
-	if len(additions) > 0 {
-		if p, err = p.With(additions); err != nil {
-			return nil, fmt.Errorf("additions to profile %s: %w", k.profile, err)
-		}
-	}
-	arch, ok := seccomp.Host()
-	if !ok {
-		return nil, fmt.Errorf("no system call table for this machine")
-	}
-	program, err := p.Compile(arch, notify)
-	if err != nil {
-		return nil, err
-	}
-	return &policy{p, seccomp.Encode(program)}, nil
-}

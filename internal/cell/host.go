@@ -81,6 +81,7 @@ func Open(cfg Config) (*Host, error) {
 	h.slots = newReserve(h, cfg.Reserve, 0, h.prepare)
 	h.pool = newReserve(h, cfg.Armed, maxArmedAge, func() (*cell, error) { return h.arm(defaultKind(), nil) })
 	begin := time.Now()
+	h.work.Go(func() { _, _ = h.policy(defaultKind()) }) // compiled while the launcher starts; an error comes again
 	if err := h.open(); err != nil {
 		h.Close()
 		var unavailable *api.SandboxError
@@ -109,7 +110,10 @@ func (h *Host) open() (err error) {
 		return fmt.Errorf("init program: %w", err)
 	}
 	h.detect()
-	h.plan = newPlan(h.cfg.Paths)
+	plan := newPlan(h.cfg.Paths)
+	h.mu.Lock() // the first policy is being made
+	h.plan = plan
+	h.mu.Unlock()
 	if os.Geteuid() == 0 {
 		if h.ids, err = takeIDs(); err != nil {
 			return fmt.Errorf("user ids for cells: %w", err)
@@ -266,21 +270,6 @@ func (h *Host) offInside() []string {
 	return slices.Concat(h.cfg.ControlOff, h.cfg.insideOff)
 }
 
-// policy returns the compiled filter of a kind of cell.
-func (h *Host) policy(k kind) (*policy, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key := kind{profile: k.profile, loopback: k.loopback}
-	if p := h.policies[key]; p != nil {
-		return p, nil
-	}
-	p, err := loadPolicy(key, h.cfg.Additions[k.profile], !h.off("notify"))
-	if err == nil {
-		h.policies[key] = p
-	}
-	return p, err
-}
-
 // place is a prepared slot: a thread of the launcher, in groups of its own.
 type place struct {
 	group  *cgroup.Group // nil without control groups
@@ -378,7 +367,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.offInside(),
 	}
 	a.Passwd, a.Group = identity(uid, gid)
-	a.Guest, a.Init = h.plan.landlock(h.feat.landlock, k.loopback)
+	a.Guest, a.Init = pol.guest, pol.init
 	if h.feat.seccomp {
 		a.Filter, a.Notify = pol.program, !h.off("notify")
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,16 +68,24 @@ func (c *cell) attest(a *cellproto.Arm, r *cellproto.Armed, uid int) error {
 			return &stageError{"attest", err}
 		}
 	}
+	if ok, _ := said(r, "time"); ok && !w.OwnClock() {
+		return &stageError{"attest", errors.New("no thread has a time namespace for its children")}
+	}
 	c.evidence = api.Evidence{
-		Sandbox: string(h.cfg.Mode), Profile: c.kind.profile, PolicyHash: c.policyHash(),
+		Sandbox: string(h.cfg.Mode), Profile: c.kind.profile, PolicyHash: c.policy.hash,
 		Layers: c.layers(r, len(seen), uid), Probes: len(r.Probes), Kernel: h.feat.kernel,
 	}
 	return nil
 }
 
-// policyHash identifies the filter, the Landlock version and the root.
-func (c *cell) policyHash() string {
-	return c.policy.Hash()
+// said is what init says of a layer.
+func said(r *cellproto.Armed, name string) (bool, string) {
+	for _, l := range r.Layers {
+		if l.Layer == name {
+			return l.OK, l.Detail
+		}
+	}
+	return false, "not applied"
 }
 
 // layers says for each layer whether it holds and who saw it.
@@ -85,16 +95,8 @@ func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
 	add := func(name string, applied bool, detail, remedy string) {
 		out = append(out, api.Layer{Name: name, Applied: applied, Detail: detail, Remedy: remedy})
 	}
-	said := func(name string) (bool, string) {
-		for _, l := range r.Layers {
-			if l.Layer == name {
-				return l.OK, l.Detail
-			}
-		}
-		return false, "not applied"
-	}
 	outside := func(name, seen string) {
-		ok, detail := said(name)
+		ok, detail := said(r, name)
 		if inside := attest.Inside(name, r.Probes); ok && inside != "" {
 			detail += "; inside: " + inside
 		}
@@ -110,7 +112,7 @@ func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
 	if h.feat.landlock == 0 {
 		add("landlock", false, "the kernel offers none", landlockRemedy)
 	} else {
-		ok, detail := said("landlock")
+		ok, detail := said(r, "landlock")
 		add("landlock", ok, fmt.Sprintf("ABI %d, %s; inside: %s", h.feat.landlock, detail, attest.Inside("landlock", r.Probes)), "")
 	}
 	if !h.feat.seccomp {
@@ -120,12 +122,12 @@ func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
 	}
 	out = append(out, h.groupLayer())
 	outside("rlimits", "")
-	ok, detail := said("privileges")
+	ok, detail := said(r, "privileges")
 	add("privileges", ok, detail+"; "+h.identity(uid)+"; outside: CapEff 0 and NoNewPrivs 1 on every thread", "")
 	add("self_test", len(r.Probes) > 0, fmt.Sprintf("%d probes refused", len(r.Probes)), "")
-	ok, detail = said("time")
+	ok, detail = said(r, "time")
 	add("time", ok, detail, "")
-	ok, detail = said("speculation")
+	ok, detail = said(r, "speculation")
 	add("speculation", ok, detail, "")
 	return out
 }
@@ -166,10 +168,11 @@ func (h *Host) groupLayer() api.Layer {
 	return l
 }
 
-// prove arms a throwaway cell, makes the status from it, measures it and kills
-// it.
+// prove arms a cell, makes the status from it and measures it. Where none is to
+// be kept, and so always for a mere status, it is killed to see that it can be.
 func (h *Host) prove() error {
 	h.status = api.Status{Kernel: h.feat.kernel, Arch: runtime.GOARCH, User: userText(), APIVersion: api.Version, Warnings: []string{}}
+	keep := h.cfg.Armed > 0 || h.cfg.Once
 	c, err := h.arm(defaultKind(), nil)
 	if err != nil {
 		var se *stageError
@@ -179,8 +182,9 @@ func (h *Host) prove() error {
 		}
 		return h.unavailable(stage, err.Error())
 	}
-	h.status.Layers = append(slices.Clone(c.evidence.Layers), c.measurable(), c.mortal())
+	h.status.Layers = append(slices.Clone(c.evidence.Layers), c.measurable(), c.mortal(keep))
 	h.status.Complete = true
+	h.status.Warnings = append(h.status.Warnings, h.powerfulGroups()...)
 	var missing []string
 	for _, l := range h.status.Layers {
 		if !l.Applied && slices.Contains(requiredLayers, l.Name) {
@@ -193,8 +197,36 @@ func (h *Host) prove() error {
 		c.destroy()
 		return &api.SandboxError{Status: h.status, Reason: reason(h.status.Layers, missing)}
 	}
-	c.destroy()
+	if keep {
+		h.pool.put(c)
+	} else {
+		c.destroy()
+	}
 	return nil
+}
+
+// powerful are groups whose members can become root, or read what root guards,
+// on common systems.
+var powerful = []string{"root", "wheel", "sudo", "admin", "adm", "disk", "shadow", "docker", "lxd", "libvirt", "kvm", "systemd-journal"}
+
+// powerfulGroups warns of those that an ordinary user's guests would keep: the
+// kernel does not let him drop them.
+func (h *Host) powerfulGroups() []string {
+	if h.ids != nil {
+		return nil
+	}
+	ids, err := os.Getgroups()
+	if err != nil {
+		return []string{"the groups of this user cannot be read"}
+	}
+	var out []string
+	for _, id := range ids {
+		g, err := user.LookupGroupId(strconv.Itoa(id))
+		if err == nil && slices.Contains(powerful, g.Name) {
+			out = append(out, "guests keep this user's group "+g.Name+": run Glovebox as a user without it")
+		}
+	}
+	return out
 }
 
 // measurable says which counters this host gives of a cell, read from one that
@@ -232,9 +264,16 @@ func (c *cell) measurable() api.Layer {
 	return l
 }
 
-// mortal kills the cell and waits for its end.
-func (c *cell) mortal() api.Layer {
+// mortal kills the cell and waits for its end, or, of a cell that is to be kept,
+// asks whether it could.
+func (c *cell) mortal(keep bool) api.Layer {
 	begin := time.Now()
+	if keep {
+		if err := unix.PidfdSendSignal(c.pidfd, 0, nil, 0); err != nil {
+			return api.Layer{Name: "termination", Detail: "a cell cannot be signalled: " + err.Error()}
+		}
+		return api.Layer{Name: "termination", Applied: true, Detail: "cells take signals by their pidfd"}
+	}
 	c.kill()
 	if c.gone(time.Second) {
 		return api.Layer{Name: "termination", Applied: true, Detail: fmt.Sprintf("a cell was killed in %.1f ms", ms(time.Since(begin)))}

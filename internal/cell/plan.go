@@ -2,10 +2,11 @@ package cell
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"sort"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -46,12 +47,12 @@ func newPlan(extra []string) *plan {
 			Mode: unix.Mkdev(d.major, d.minor)})
 		p.shown = append(p.shown, "/dev/"+d.name)
 	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
-		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: "dev/" + name, Source: to})
+	for _, l := range [][2]string{{"fd", ""}, {"stdin", "/0"}, {"stdout", "/1"}, {"stderr", "/2"}} {
+		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: "dev/" + l[0], Source: "/proc/self/fd" + l[1]})
 	}
 	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: "etc/localtime", Source: "/usr/share/zoneinfo/UTC"})
-	for name, text := range etcFiles {
-		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpFile, Path: "etc/" + name, Mode: 0o644, Data: []byte(text)})
+	for _, name := range slices.Sorted(maps.Keys(etcFiles)) { // in order, for the policy's hash
+		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpFile, Path: "etc/" + name, Mode: 0o644, Data: []byte(etcFiles[name])})
 	}
 	for _, path := range expand(append(etcPaths, extra...)) {
 		if first, _, _ := strings.Cut(path[1:], "/"); first != "proc" && first != "sys" { // never the host's
@@ -59,7 +60,7 @@ func newPlan(extra []string) *plan {
 		}
 	}
 	p.paths = append(p.paths, "/etc", "/proc")
-	sort.Strings(p.paths)
+	slices.Sort(p.paths)
 	return p
 }
 

@@ -1,0 +1,75 @@
+package cell
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/attest"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+	"github.com/glovebox-dev/glovebox/internal/seccomp"
+)
+
+// policy is one profile, compiled for this machine.
+type policy struct {
+	*seccomp.Policy
+	program []byte
+	// What the host's plan adds: both Landlock rulesets, and the hash of all of it.
+	guest, init cellproto.Landlock
+	hash        string
+}
+
+func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
+	p, err := seccomp.Load(k.profile, seccomp.Options{Loopback: k.loopback})
+	if err != nil {
+		return nil, &api.FieldError{Field: "profile", Value: k.profile, Reason: "no such profile"}
+	}
+	if len(additions) > 0 {
+		if p, err = p.With(additions); err != nil {
+			return nil, fmt.Errorf("additions to profile %s: %w", k.profile, err)
+		}
+	}
+	arch, ok := seccomp.Host()
+	if !ok {
+		return nil, fmt.Errorf("no system call table for this machine")
+	}
+	program, err := p.Compile(arch, notify)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Policy: p, program: seccomp.Encode(program)}, nil
+}
+
+// policy returns what holds for a kind of cell, made at the first use.
+func (h *Host) policy(k kind) (*policy, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := kind{profile: k.profile, loopback: k.loopback}
+	p := h.policies[key]
+	if p == nil {
+		var err error
+		if p, err = loadPolicy(key, h.cfg.Additions[k.profile], !h.off("notify")); err != nil {
+			return nil, err
+		}
+		h.policies[key] = p
+	}
+	if p.hash == "" && h.plan != nil {
+		p.guest, p.init = h.plan.landlock(h.feat.landlock, k.loopback)
+		p.hash = h.policyHash(p)
+	}
+	return p, nil
+}
+
+// policyHash identifies every list of a profile as it is in force here: the
+// filter, both Landlock rulesets, what the root shows, what proc shows, and what
+// is probed.
+func (h *Host) policyHash(p *policy) string {
+	d := sha256.New()
+	fmt.Fprintln(d, p.Hash(), p.guest, p.init)
+	for _, o := range h.plan.ops {
+		fmt.Fprintf(d, "%d %q %q %o %q\n", o.Kind, o.Path, o.Source, o.Mode, o.Data)
+	}
+	fmt.Fprintln(d, procKeep, procCommon, attest.Names(nil, false))
+	return hex.EncodeToString(d.Sum(nil))
+}
