@@ -50,7 +50,7 @@ func mountAt(tree, dir int, name string, want *unix.Stat_t) error {
 // beneath opens a path below dir: no links, no dot-dot, nothing outside.
 func beneath(dir int, path string, flags uint64) (int, error) {
 	return unix.Openat2(dir, path, &unix.OpenHow{
-		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Flags:   flags | unix.O_CLOEXEC, // without O_NOFOLLOW, which would open a last link as such
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 }
