@@ -95,7 +95,7 @@ func launchers(t *testing.T) int {
 //
 // proves part of O-05
 func TestPersonalityIsCleared(t *testing.T) {
-	const ask = "import ctypes; print(ctypes.CDLL(None).personality(0xffffffff))"
+	const ask = "import ctypes; print(ctypes.CDLL(None).personality(ctypes.c_ulong(0xffffffff)))"
 	outside, err := exec.Command("setarch", "-R", "/usr/bin/python3", "-c", ask).Output()
 	if err != nil || string(outside) == "0\n" {
 		t.Fatalf("control: %q %v", outside, err)
