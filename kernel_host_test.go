@@ -26,8 +26,9 @@ func mode(s glovebox.Sandbox) glovebox.Options {
 	return o
 }
 
-// mustRefuse checks that New refuses and that its one sentence has these words.
-func mustRefuse(t *testing.T, s glovebox.Sandbox, words ...string) glovebox.Status {
+// mustRefuse checks that New refuses, with words on a layer that does not hold.
+// The error itself is about the first such layer.
+func mustRefuse(t *testing.T, s glovebox.Sandbox, layer string, words ...string) {
 	t.Helper()
 	b, err := glovebox.New(mode(s))
 	var unavailable *glovebox.SandboxError
@@ -37,12 +38,26 @@ func mustRefuse(t *testing.T, s glovebox.Sandbox, words ...string) glovebox.Stat
 	if !errors.As(err, &unavailable) || !errors.Is(err, glovebox.ErrSandboxUnavailable) {
 		t.Fatalf("%s: %v", s, err)
 	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%s: %q lacks %q", s, err, w)
+	var missing []string
+	for _, l := range unavailable.Status.Layers {
+		if l.Applied {
+			continue
+		}
+		missing = append(missing, l.Name+" does not hold ("+l.Detail+"); remedy: "+l.Remedy)
+		if l.Name != layer {
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(missing[len(missing)-1], w) {
+				t.Errorf("%s: %q lacks %q", s, missing[len(missing)-1], w)
+			}
 		}
 	}
-	return unavailable.Status
+	named := func(m string) bool { return strings.HasPrefix(m, layer+" ") }
+	said := func(m string) bool { return strings.HasSuffix(err.Error(), m) }
+	if !slices.ContainsFunc(missing, named) || !slices.ContainsFunc(missing, said) {
+		t.Errorf("%s: %q, of %q", s, err, missing)
+	}
 }
 
 // opened is a Box that is closed with the test.
@@ -129,7 +144,7 @@ func TestOnVMLandlockOff(t *testing.T) {
 	if kernelHasLandlock() {
 		t.Fatal("this machine has Landlock")
 	}
-	mustRefuse(t, glovebox.Require, "landlock does not hold", "landlock in the lsm= list")
+	mustRefuse(t, glovebox.Require, "landlock", "landlock in the lsm= list")
 	b := opened(t, glovebox.Auto)
 	if s := b.Status(); s.Complete || !strings.Contains(strings.Join(s.Warnings, "\n"), "landlock: the kernel offers none") {
 		t.Errorf("complete %v, warnings %q", s.Complete, s.Warnings)
@@ -147,7 +162,7 @@ func TestOnVMLandlockOff(t *testing.T) {
 func TestOnVMAnyNoUserNamespaces(t *testing.T) {
 	setSysctl(t, "user/max_user_namespaces", "0")
 	for _, s := range []glovebox.Sandbox{glovebox.Require, glovebox.Auto} {
-		mustRefuse(t, s, "namespaces does not hold", "no space left on device", "remedy: an AppArmor profile that grants userns to the path of glovebox-init alone")
+		mustRefuse(t, s, "namespaces", "no space left on device", "remedy: an AppArmor profile that grants userns to the path of glovebox-init alone")
 	}
 	if s := glovebox.CheckHost(options()); s.Complete || len(s.Warnings) == 0 {
 		t.Errorf("complete %v, warnings %q", s.Complete, s.Warnings)
@@ -159,7 +174,7 @@ func TestOnVMAnyNoUserNamespaces(t *testing.T) {
 //
 // proves part of T-16
 func TestOnVMSeccompOff(t *testing.T) {
-	mustRefuse(t, glovebox.Require, "seccomp does not hold", "CONFIG_SECCOMP_FILTER")
+	mustRefuse(t, glovebox.Require, "seccomp", "CONFIG_SECCOMP_FILTER")
 	b := opened(t, glovebox.Auto)
 	lacks(t, b.Status().Layers, "seccomp")
 	r := run(t, b, python("import os\ntry: os.mkdir('/usr/x')\nexcept OSError as e: print('refused')"))
@@ -178,7 +193,7 @@ func TestOnVMSeccompOff(t *testing.T) {
 func TestOnVMAnyNoCgroup(t *testing.T) {
 	inOwnMounts(t, func() {
 		unmountGroups(t)
-		mustRefuse(t, glovebox.Require, "cgroup does not hold", "remedy: mount the control group file system")
+		mustRefuse(t, glovebox.Require, "cgroup", "remedy: mount the control group file system")
 		b := opened(t, glovebox.Auto)
 		lacks(t, b.Status().Layers, missingLandlock("cgroup", "resource_probes")...)
 		p := python("b = []\nwhile True: b.append(bytearray(1 << 20))")
@@ -280,7 +295,7 @@ func TestOnVMAnyMaskedProc(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range []glovebox.Sandbox{glovebox.Require, glovebox.Auto} {
-			mustRefuse(t, s, "proc does not hold", "systempaths=unconfined for this container alone", "procMount: Unmasked")
+			mustRefuse(t, s, "proc", "systempaths=unconfined for this container alone", "procMount: Unmasked")
 		}
 	})
 }
