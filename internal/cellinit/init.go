@@ -81,11 +81,6 @@ func (c *cell) first() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return stage("dumpable", err)
 	}
-	// What a host program run under setarch would hand down: no address
-	// randomisation, readable memory that is executable.
-	if _, _, errno := unix.Syscall(unix.SYS_PERSONALITY, 0, 0, 0); errno != 0 {
-		return stage("personality", errno)
-	}
 	for fd := FDControl; fd <= FDStderr; fd++ {
 		unix.CloseOnExec(fd)
 	}

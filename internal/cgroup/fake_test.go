@@ -20,7 +20,6 @@ type fake struct {
 	root   string
 	denied map[string]bool // paths below root that may not be written to
 	marks  map[string]bool // groups that the service manager delegated
-	files  map[string]string
 	extra  func(dir string) // called for each directory made
 }
 
