@@ -18,8 +18,8 @@ import (
 type fake struct {
 	t      *testing.T
 	root   string
-	denied map[string]bool // paths below root that may not be written to
-	marks  map[string]bool // groups that the service manager delegated
+	denied map[string]bool  // paths below root that may not be written to
+	marks  map[string]bool  // groups that the service manager delegated
 	extra  func(dir string) // called for each directory made
 }
 
