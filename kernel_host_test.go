@@ -94,9 +94,24 @@ func lacks(t *testing.T, all []glovebox.Layer, want ...string) {
 	}
 }
 
+// machineMark is the argument that every kernel of the package matrix is started
+// with.
+const machineMark = "glovebox.matrix=1"
+
+// inMachine fails the test, before it changes anything, where it was not started
+// in a machine of the package matrix: what it changes is the whole kernel's.
+func inMachine(t *testing.T) {
+	t.Helper()
+	args, err := os.ReadFile("/proc/cmdline")
+	if err != nil || !slices.Contains(strings.Fields(string(args)), machineMark) {
+		t.Fatalf("only for a machine of the package matrix (%v)", err)
+	}
+}
+
 // setSysctl writes a file of /proc/sys and puts back at the end what was there.
 func setSysctl(t *testing.T, name, value string) {
 	t.Helper()
+	inMachine(t)
 	path := "/proc/sys/" + name
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -119,6 +134,7 @@ const insideVar = "GLOVEBOX_TEST_INSIDE"
 // that it may change.
 func inOwnMounts(t *testing.T, f func()) {
 	t.Helper()
+	inMachine(t)
 	if os.Getenv(insideVar) == t.Name() {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			t.Fatal(err)

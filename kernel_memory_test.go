@@ -77,6 +77,7 @@ func memAvailable(t *testing.T) int64 {
 //
 // proves part of H-43
 func TestOnVMAnyMemoryKinds(t *testing.T) {
+	inMachine(t)
 	const slack = 16 << 20
 	b := kernelBox(t)
 	run(t, b, python("import fcntl, mmap, os, socket")) // what is read once stays in the page cache
@@ -130,6 +131,7 @@ func TestOnVMAnyPeak(t *testing.T) {
 // 5.19. Any group but the root shows it.
 func keepsPeak(t *testing.T) bool {
 	t.Helper()
+	inMachine(t)
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		return true
 	}
@@ -187,6 +189,7 @@ func TestOnVMSwapUncounted(t *testing.T) {
 
 func hasSwap(t *testing.T) bool {
 	t.Helper()
+	inMachine(t)
 	text, err := os.ReadFile("/proc/swaps")
 	if err != nil {
 		t.Fatal(err)
