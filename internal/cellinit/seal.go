@@ -217,10 +217,14 @@ func (c *cell) speculation() {
 	} else {
 		held = append(held, "core scheduling")
 	}
-	detail := "disabled: " + strings.Join(held, ", ")
-	if len(open) > 0 {
-		detail += "; open: " + strings.Join(open, ", ")
+	var parts []string
+	if len(held) > 0 {
+		parts = append(parts, "held: "+strings.Join(held, ", "))
 	}
+	if len(open) > 0 {
+		parts = append(parts, "open: "+strings.Join(open, ", "))
+	}
+	detail := strings.Join(parts, "; ")
 	c.applied("speculation", len(open) == 0, detail)
 }
 
