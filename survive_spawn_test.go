@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +157,7 @@ func lackFiles(out *json.Encoder) error {
 
 // lackProcesses lets New fail for want of processes, then lets it have them.
 func lackProcesses(out *json.Encoder) error {
+	makeThreads(32)
 	mend, err := setLimit(0, unix.RLIMIT_NPROC, 1)
 	if err != nil {
 		return err
@@ -179,6 +182,22 @@ func lackProcesses(out *json.Encoder) error {
 		return errors.New(s.After)
 	}
 	return out.Encode(s)
+}
+
+// makeThreads has the runtime make so many threads, which it keeps: a Go program
+// that needs one and may not have it is ended by its runtime.
+func makeThreads(n int) {
+	var all, here sync.WaitGroup
+	here.Add(n)
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			here.Done()
+			here.Wait()
+		})
+	}
+	all.Wait()
 }
 
 // lackInLauncher takes from a running launcher what it needs to start a cell:
