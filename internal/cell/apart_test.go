@@ -65,46 +65,46 @@ func TestHandOverLooksAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		warm   bool
-		change func(*testing.T, *Host, *aged[*cell])
+		change func(*testing.T, *Host, *aged)
 	}{
-		{"nothing", true, func(*testing.T, *Host, *aged[*cell]) {}},
-		{"memory", false, func(t *testing.T, _ *Host, a *aged[*cell]) {
-			write(t, groupDir(t, a.v, "memory.limit_in_bytes", "memory.max"), "134217728")
+		{"nothing", true, func(*testing.T, *Host, *aged) {}},
+		{"memory", false, func(t *testing.T, _ *Host, a *aged) {
+			write(t, groupDir(t, a.c, "memory.limit_in_bytes", "memory.max"), "134217728")
 		}},
-		{"tasks", false, func(t *testing.T, _ *Host, a *aged[*cell]) {
-			write(t, groupDir(t, a.v, "pids.max"), "1000")
+		{"tasks", false, func(t *testing.T, _ *Host, a *aged) {
+			write(t, groupDir(t, a.c, "pids.max"), "1000")
 		}},
-		{"processor", false, func(t *testing.T, _ *Host, a *aged[*cell]) {
-			if path := groupDir(t, a.v, "cpu.cfs_quota_us", "cpu.max"); strings.HasSuffix(path, "max") {
+		{"processor", false, func(t *testing.T, _ *Host, a *aged) {
+			if path := groupDir(t, a.c, "cpu.cfs_quota_us", "cpu.max"); strings.HasSuffix(path, "max") {
 				write(t, path, "max 100000")
 			} else {
 				write(t, path, "-1")
 			}
 		}},
-		{"another group", false, func(t *testing.T, h *Host, a *aged[*cell]) {
+		{"another group", false, func(t *testing.T, h *Host, a *aged) {
 			g, err := h.groups.NewGroup()
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = g.Remove() })
-			file := groupDir(t, a.v, "memory.limit_in_bytes", "memory.max")
+			file := groupDir(t, a.c, "memory.limit_in_bytes", "memory.max")
 			other := filepath.Join(filepath.Dir(filepath.Dir(file)), g.Name(), "cgroup.procs")
-			write(t, other, fmt.Sprint(pidOf(a.v)))
+			write(t, other, fmt.Sprint(pidOf(a.c)))
 		}},
-		{"dead", false, func(t *testing.T, _ *Host, a *aged[*cell]) {
-			a.v.kill()
-			if !a.v.gone(2 * time.Second) {
+		{"dead", false, func(t *testing.T, _ *Host, a *aged) {
+			a.c.kill()
+			if !a.c.gone(2 * time.Second) {
 				t.Error("not dead")
 			}
 		}},
-		{"old", false, func(_ *testing.T, _ *Host, a *aged[*cell]) { a.born = a.born.Add(-maxArmedAge) }},
+		{"old", false, func(_ *testing.T, _ *Host, a *aged) { a.born = a.born.Add(-maxArmedAge) }},
 	} {
 		h := openHost(t, 0)
 		armed, err := h.arm(defaultKind(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := aged[*cell]{armed, time.Now()}
+		a := aged{armed, time.Now()}
 		c.change(t, h, &a)
 		h.pool.ready <- a
 		r, err := h.Run(context.Background(), trueJob(t, h), Streams{})

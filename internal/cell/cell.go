@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -75,30 +74,29 @@ func words(s string, most int) string {
 	}, s)
 }
 
-// arm makes a sealed and attested cell in a place, which it takes over whatever
-// happens; with nil it takes a prepared one or makes it.
-func (h *Host) arm(k kind, p *place) (_ *cell, err error) {
-	if p == nil {
-		if p, err = h.takePlace(); err != nil {
+// arm makes a sealed and attested cell of one that was prepared, which it takes
+// over whatever happens; with nil it takes one of the reserve or makes it.
+func (h *Host) arm(k kind, c *cell) (_ *cell, err error) {
+	if c == nil {
+		if c, err = h.takePrepared(); err != nil {
 			return nil, &stageError{"prepare", err}
 		}
 	}
-	c := &cell{h: h, kind: k, place: p, pidfd: -1}
+	c.kind = k
 	defer func() {
 		if err != nil {
 			c.destroy()
 		}
 	}()
-	uid, gid := os.Geteuid(), os.Getegid()
+	uid := os.Geteuid()
 	inside := guestID
 	if h.ids != nil {
 		if c.uid, err = h.ids.take(); err != nil {
 			return nil, &stageError{"identity", err}
 		}
 		inside = c.uid
-		uid, gid = h.ids.base+c.uid, h.ids.base+c.uid
+		uid = h.ids.base + c.uid
 	}
-	_ = gid
 	n := nonce()
 	a, err := h.arming(k, inside, inside, n)
 	if err != nil {
@@ -106,9 +104,6 @@ func (h *Host) arm(k kind, p *place) (_ *cell, err error) {
 	}
 	if c.policy, err = h.policy(k); err != nil {
 		return nil, err
-	}
-	if err := c.launch(); err != nil {
-		return nil, &stageError{"start", err}
 	}
 	report, err := c.build(a)
 	if err != nil {
@@ -120,43 +115,6 @@ func (h *Host) arm(k kind, p *place) (_ *cell, err error) {
 	c.armedAt = time.Now()
 	c.steps = report.Steps
 	return c, c.attest(a, report, uid)
-}
-
-// launch makes the streams and starts init in the place.
-func (c *cell) launch() error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control's end")
-	defer ours.Close()
-	defer theirs.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return err
-	}
-	c.control = conn.(*net.UnixConn)
-	stdin, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	c.stdin = w
-	defer stdin.Close()
-	r, stdout, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	c.stdout = r
-	defer stdout.Close()
-	r, stderr, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	c.stderr = r
-	defer stderr.Close()
-	c.pidfd, err = c.place.slot.start([4]*os.File{theirs, stdin, stdout, stderr})
-	runtime.KeepAlive(theirs)
-	return err
 }
 
 // build sends the arm frame and reads init's report.
@@ -258,12 +216,12 @@ func (c *cell) kill() {
 func (c *cell) gone(atMost time.Duration) bool {
 	fds := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
 	for end := time.Now().Add(atMost); ; {
-		left := time.Until(end)
-		if left <= 0 {
-			return false
-		}
-		if n, err := unix.Poll(fds, int(left/time.Millisecond)+1); err == nil && n == 1 {
+		left := max(time.Until(end), 0)
+		if n, err := unix.Poll(fds, int((left+time.Millisecond-1)/time.Millisecond)); err == nil && n == 1 {
 			return true
+		}
+		if left == 0 {
+			return false
 		}
 	}
 }

@@ -108,6 +108,9 @@ func dieAt(name string) error {
 		hold(step)
 	case "running":
 		return dieRunning(h, sleep, step)
+	case "spinning":
+		sleep.Argv, sleep.Limits.WallMS, sleep.Limits.CPUMS = []string{"/bin/sh", "-c", "echo; while :; do :; done"}, 60_000, 900
+		return dieRunning(h, sleep, step)
 	case "descendants":
 		sleep.Argv = []string{"/bin/sh", "-c", "trap '' TERM HUP INT; for i in 1 2 3 4 5; do (setsid sleep 100 &) ; sleep 100 & done; echo; wait"}
 		return dieRunning(h, sleep, step)
@@ -274,16 +277,21 @@ func TestHostKilled(t *testing.T) {
 }
 
 // A host program that is stopped does not keep its guests alive: the keeper
-// inside ends the cell at the limit and a second. Without that keeper the cell
-// lives on.
+// inside ends the cell at the limit and a second, and the kernel's own limit
+// ends one that burns its processor time. Without that keeper, or that limit,
+// the cell lives on.
 //
-// proves H-18
+// proves part of H-18
 func TestHostStopped(t *testing.T) {
 	const wall = 300 * time.Millisecond
 	for _, c := range []struct {
-		step string
-		gone bool
-	}{{"running", true}, {"running-deadline", false}} {
+		step  string
+		gone  bool
+		limit time.Duration
+	}{
+		{"running", true, wall}, {"running-deadline", false, wall},
+		{"spinning", true, 900 * time.Millisecond}, {"spinning-rlimits", false, 900 * time.Millisecond},
+	} {
 		h := startHost(t, c.step)
 		h.await(t)
 		guest := h.guest(t)
@@ -291,13 +299,52 @@ func TestHostStopped(t *testing.T) {
 		if err := unix.PidfdSendSignal(h.pidfd, unix.SIGSTOP, nil, 0); err != nil {
 			t.Fatal(err)
 		}
-		if gone := endsWithin(guest, wall+2*time.Second); gone != c.gone {
+		if gone := endsWithin(guest, c.limit+2*time.Second); gone != c.gone {
 			t.Errorf("%s: the guest is gone: %v, after %v", c.step, gone, time.Since(begin))
 		}
 		if took := time.Since(begin); c.gone && took < wall/2 {
 			t.Errorf("%s: gone after %v: it was not the keeper", c.step, took)
 		}
 	}
+}
+
+// A cell whose control socket is closed is gone at once: armed, handed its
+// limits, or running.
+//
+// proves H-18
+func TestControlLost(t *testing.T) {
+	h := openHost(t, 0)
+	for _, handed := range []bool{false, true} {
+		c, err := h.arm(defaultKind(), nil)
+		if err == nil && handed {
+			err = c.handOver(trueJob(t, h).Limits)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.control.Close()
+		if !c.gone(time.Second) {
+			t.Errorf("handed over %v: the cell lives on", handed)
+		}
+		c.destroy()
+	}
+	sleep := trueJob(t, h)
+	sleep.Argv = []string{"/bin/sleep", "100"}
+	c, _, err := (&run{h: h, job: sleep}).acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{h: h, job: sleep, c: c, ctx: context.Background()}
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	c.control.Close()
+	if !c.gone(time.Second) {
+		t.Error("running: the cell lives on")
+	}
+	r.watch()
+	r.ended = time.Now()
+	r.settle()
 }
 
 // guest is the handle of the youngest process, which has no child.
@@ -307,7 +354,7 @@ func (h *host) guest(t *testing.T) int {
 	for pid, fd := range h.family(t) {
 		if len(childrenOf(pid)) == 0 {
 			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			if strings.TrimSpace(string(name)) == "sleep" {
+			if s := strings.TrimSpace(string(name)); s == "sleep" || s == "sh" {
 				guest = fd
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -42,8 +41,8 @@ type Host struct {
 	policies map[kind]*policy
 
 	running chan struct{} // one token a running cell
-	slots   *reserve[*place]
-	pool    *reserve[*cell]
+	slots   *reserve
+	pool    *reserve
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -270,87 +269,6 @@ func (h *Host) offInside() []string {
 	return slices.Concat(h.cfg.ControlOff, h.cfg.insideOff)
 }
 
-// place is a prepared slot: a thread of the launcher, in groups of its own.
-type place struct {
-	group  *cgroup.Group // nil without control groups
-	limits cgroup.Limits // what was written to it, until a job comes
-	slot   *slot
-}
-
-// armTasks bounds the tasks of a cell until its job is known.
-const armTasks = 64
-
-// prepare makes a place. A launcher whose death shows only now is replaced.
-func (h *Host) prepare() (*place, error) {
-	l, err := h.launch()
-	if err != nil {
-		return nil, err
-	}
-	p, err := h.prepareWith(l)
-	if err != nil && l.lost() != nil {
-		if l, err = h.launch(); err == nil {
-			p, err = h.prepareWith(l)
-		}
-	}
-	return p, err
-}
-
-// prepareWith makes a place. The limits are the defaults until a job comes; they
-// are written before anything runs in the group.
-func (h *Host) prepareWith(l *launcher) (*place, error) {
-	p := &place{}
-	var files []*os.File
-	unified := false
-	if h.groups != nil {
-		g, err := h.groups.NewGroup()
-		if err != nil {
-			return nil, fmt.Errorf("control group: %w", err)
-		}
-		p.group = g
-		d := api.DefaultLimits()
-		p.limits = cgroup.Limits{MemoryBytes: d.MemoryBytes, Tasks: armTasks, CPUPercent: 100 * int64(runtime.NumCPU())}
-		err = g.SetLimits(p.limits)
-		if err == nil {
-			files, err = g.EntryFiles()
-		}
-		if err != nil {
-			_ = g.Remove()
-			return nil, fmt.Errorf("control group: %w", err)
-		}
-		unified = g.Unified()
-	}
-	s, err := l.prepare(files, unified, h.offInside())
-	if err != nil {
-		if p.group != nil {
-			_ = p.group.Remove()
-		}
-		return nil, err
-	}
-	p.slot = s
-	return p, nil
-}
-
-// takePlace returns a prepared place of the present launcher, or makes one.
-func (h *Host) takePlace() (*place, error) {
-	for {
-		p, ok := h.slots.take()
-		if !ok {
-			return h.prepare()
-		}
-		if p.slot.l.lost() == nil {
-			return p, nil
-		}
-		p.discard()
-	}
-}
-
-func (p *place) discard() {
-	p.slot.drop()
-	if p.group != nil {
-		_ = p.group.Remove()
-	}
-}
-
 func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error) {
 	pol, err := h.policy(k)
 	if err != nil {
@@ -435,7 +353,7 @@ func (h *Host) close() error {
 	h.entry.Unlock()
 	h.cancel()
 	h.pool.drain(func(c *cell) { c.destroy() })
-	h.slots.drain(func(p *place) { p.discard() })
+	h.slots.drain(func(c *cell) { c.destroy() })
 	h.work.Wait()
 	if h.launcher != nil {
 		h.launcher.close()

@@ -123,41 +123,51 @@ func TestHostileInit(t *testing.T) {
 	}
 }
 
-// A launcher that lies is given up: the runs of that moment end in
-// setup_failed, its descriptors are closed, and the next run has another.
+// launcherLies are answers to a start. A launcher that is given up for one is
+// replaced at once, and the run is served by the next; one that remains fails
+// the run.
+var launcherLies = map[string]func(*fakeSocket, *cellproto.Launch) bool{
+	"nonsense": func(f *fakeSocket, m *cellproto.Launch) bool { f.raw([]byte{0xff, 0xff}); return true },
+	"hangs up": func(f *fakeSocket, m *cellproto.Launch) bool { return f.hangUp() },
+	"two pidfds": func(f *fakeSocket, m *cellproto.Launch) bool {
+		f.raw((&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: m.Slot}).Encode(), 0, 0)
+		return true
+	},
+	"no pidfd": func(f *fakeSocket, m *cellproto.Launch) bool {
+		f.send(&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: m.Slot}, -1)
+		f.send(&cellproto.Launch{Type: cellproto.LaunchExited, Slot: m.Slot}, -1)
+		return true
+	},
+	"a pidfd that is none": func(f *fakeSocket, m *cellproto.Launch) bool {
+		f.send(&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: m.Slot}, 0)
+		f.send(&cellproto.Launch{Type: cellproto.LaunchExited, Slot: m.Slot}, -1)
+		return true
+	},
+	"pidfds for all": func(f *fakeSocket, m *cellproto.Launch) bool {
+		for slot := range uint64(50) {
+			for range 6 {
+				f.send(&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: slot}, 0)
+			}
+		}
+		return f.hangUp()
+	},
+	"failed": func(f *fakeSocket, m *cellproto.Launch) bool {
+		f.send(&cellproto.Launch{Type: cellproto.LaunchFailed, Slot: m.Slot, Message: "start init", Errno: uint64(unix.EAGAIN)}, -1)
+		return true
+	},
+}
+
+// A launcher that lies is given up, its descriptors are closed, and no run is
+// lost: it has another launcher or ends in setup_failed, and the next is fine.
 //
 // proves part of H-6 X-13
 func TestHostileLauncher(t *testing.T) {
-	for name, hook := range map[string]func(*fakeSocket, *cellproto.Launch) bool{
-		"nonsense": func(f *fakeSocket, m *cellproto.Launch) bool { f.raw([]byte{0xff, 0xff}); return true },
-		"hangs up": func(f *fakeSocket, m *cellproto.Launch) bool { return f.hangUp() },
-		"two pidfds": func(f *fakeSocket, m *cellproto.Launch) bool {
-			f.raw((&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: m.Slot}).Encode(), 0, 0)
-			return true
-		},
-		"no pidfd": func(f *fakeSocket, m *cellproto.Launch) bool {
-			f.send(&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: m.Slot}, -1)
-			f.send(&cellproto.Launch{Type: cellproto.LaunchExited, Slot: m.Slot}, -1)
-			return true
-		},
-		"a pidfd that is none": func(f *fakeSocket, m *cellproto.Launch) bool {
-			f.send(&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: m.Slot}, 0)
-			f.send(&cellproto.Launch{Type: cellproto.LaunchExited, Slot: m.Slot}, -1)
-			return true
-		},
-		"pidfds for all": func(f *fakeSocket, m *cellproto.Launch) bool {
-			for slot := range uint64(50) {
-				for range 6 {
-					f.send(&cellproto.Launch{Type: cellproto.LaunchStarted, Slot: slot}, 0)
-				}
-			}
-			return f.hangUp()
-		},
-		"failed": func(f *fakeSocket, m *cellproto.Launch) bool {
-			f.send(&cellproto.Launch{Type: cellproto.LaunchFailed, Slot: m.Slot, Message: "start init", Errno: uint64(unix.EAGAIN)}, -1)
-			return true
-		},
-	} {
+	for name, hook := range launcherLies {
+		want := api.OK
+		switch name {
+		case "no pidfd", "a pidfd that is none", "pidfds for all", "failed":
+			want = api.SetupFailed
+		}
 		h, f := openFake(t)
 		<-f.taken
 		files := openFiles(t)
@@ -172,7 +182,7 @@ func TestHostileLauncher(t *testing.T) {
 		f.hook.Store(&once)
 		begin := time.Now()
 		r, err := h.Run(context.Background(), fakeJob(t, h), Streams{})
-		if err != nil || r.Verdict != api.SetupFailed {
+		if err != nil || r.Verdict != want {
 			t.Errorf("%s: %v %+v", name, err, r)
 		}
 		if took := time.Since(begin); took > fakePatience+settleTime {

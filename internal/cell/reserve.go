@@ -9,39 +9,39 @@ import (
 // unused.
 const maxArmedAge = 10 * time.Minute
 
-// reserve keeps a number of things made ahead of need. A failure to make one is
+// reserve keeps a number of cells made ahead of need, up to some point. A failure to make one is
 // not repeated at once; whoever needs one then makes it and sees the error.
-type reserve[T any] struct {
+type reserve struct {
 	h     *Host
 	size  int
 	age   time.Duration // 0: does not matter
-	build func() (T, error)
-	ready chan aged[T]
+	build func() (*cell, error)
+	ready chan aged
 	want  chan struct{}
 
 	mu     sync.Mutex
 	closed bool
 }
 
-type aged[T any] struct {
-	v    T
+type aged struct {
+	c    *cell
 	born time.Time
 }
 
-func newReserve[T any](h *Host, size int, age time.Duration, build func() (T, error)) *reserve[T] {
-	return &reserve[T]{h: h, size: size, age: age, build: build,
-		ready: make(chan aged[T], max(size, 1)), want: make(chan struct{}, 1)}
+func newReserve(h *Host, size int, age time.Duration, build func() (*cell, error)) *reserve {
+	return &reserve{h: h, size: size, age: age, build: build,
+		ready: make(chan aged, max(size, 1)), want: make(chan struct{}, 1)}
 }
 
 // run starts the goroutine that fills the reserve.
-func (r *reserve[T]) run() {
+func (r *reserve) run() {
 	if r.size > 0 {
 		r.h.work.Add(1)
 		go r.fill()
 	}
 }
 
-func (r *reserve[T]) fill() {
+func (r *reserve) fill() {
 	defer r.h.work.Done()
 	for {
 		for len(r.ready) < r.size {
@@ -64,31 +64,31 @@ func (r *reserve[T]) fill() {
 
 // put adds one made elsewhere; it reports false, and does not keep it, when the
 // reserve is closed. The caller then gets rid of it.
-func (r *reserve[T]) put(v T) bool {
+func (r *reserve) put(v *cell) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
 		select {
-		case r.ready <- aged[T]{v, time.Now()}:
+		case r.ready <- aged{v, time.Now()}:
 			return true
 		default:
 		}
 	}
-	r.h.discard(v)
+	r.h.later(v)
 	return !r.closed
 }
 
 // take returns one if there is one, and asks for the next.
-func (r *reserve[T]) take() (v T, ok bool) {
+func (r *reserve) take() (v *cell, ok bool) {
 	for {
 		select {
 		case a := <-r.ready:
 			r.wish()
 			if r.age > 0 && time.Since(a.born) > r.age {
-				r.h.discard(a.v)
+				r.h.later(a.c)
 				continue
 			}
-			return a.v, true
+			return a.c, true
 		default:
 			r.wish()
 			return v, false
@@ -96,7 +96,7 @@ func (r *reserve[T]) take() (v T, ok bool) {
 	}
 }
 
-func (r *reserve[T]) wish() {
+func (r *reserve) wish() {
 	select {
 	case r.want <- struct{}{}:
 	default:
@@ -104,14 +104,14 @@ func (r *reserve[T]) wish() {
 }
 
 // drain closes the reserve and gives everything in it to end.
-func (r *reserve[T]) drain(end func(T)) {
+func (r *reserve) drain(end func(*cell)) {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
 	for {
 		select {
 		case a := <-r.ready:
-			end(a.v)
+			end(a.c)
 		default:
 			return
 		}

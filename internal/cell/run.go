@@ -145,20 +145,6 @@ func (h *Host) later(c *cell) {
 	}()
 }
 
-// discard gets rid of something that a reserve cannot keep.
-func (h *Host) discard(v any) {
-	switch v := v.(type) {
-	case *cell:
-		h.later(v)
-	case *place:
-		h.work.Add(1)
-		go func() {
-			defer h.work.Done()
-			v.discard()
-		}()
-	}
-}
-
 // start hands the job over and waits for the guest's exec.
 func (r *run) start() error {
 	c, l := r.c, r.job.Limits
