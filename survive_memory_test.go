@@ -37,7 +37,8 @@ var memoryBombs = []struct{ name, source string }{
 		for(int i=0;i<96;i++)want(write(fd,b,MIB)==MIB,"write");puts("done");}`},
 	{"shared anonymous", `int main(){char*p=mmap(0,96*MIB,3,MAP_SHARED|MAP_ANON,-1,0);want(p!=MAP_FAILED,"mmap");fill(p,1,96*MIB);puts("done");}`},
 	{"many processes", `int main(){for(int i=0;i<48;i++){int p[2];pipe(p);if(!fork()){char*m=malloc(2*MIB);fill(m,i,2*MIB);write(p[1],"x",1);for(;;)pause();}
-		char c;close(p[1]);want(read(p[0],&c,1)==1,"a child died");close(p[0]);}puts("done");}`},
+		char c;close(p[1]);want(read(p[0],&c,1)==1,"a child died");close(p[0]);}
+		want(waitpid(-1,0,WNOHANG)==0,"a child died");puts("done");}`},
 	// The kernel gives a user's pipes 64 MiB in all, then small ones: half the limit.
 	{"pipes", `int main(){char b[4096]={1};for(int i=0;i<960;i++){int p[2];want(!pipe(p),"pipe");fcntl(p[1],F_SETFL,O_NONBLOCK);
 		for(int k=0;k<16;k++)want(write(p[1],b,4096)==4096,"write");}puts("done");}`},

@@ -26,8 +26,9 @@ int main(int n, char**v){
 }`
 
 // A guest can have exactly as many processes and threads as its limit says,
-// however often, and the kernel counts what it refuses. Without the group the
-// same program gets all it asks for.
+// however often, and the kernel counts what it refuses. Without the group and
+// the limit that stands in for it the same program gets all it asks for; with
+// that limit alone it is bounded still, exactly where its uid is its own.
 //
 // proves O-10
 func TestSurviveTasksExact(t *testing.T) {

@@ -38,7 +38,7 @@ int main(){
 // exit. With the handlers of its runtime left in place one SIGTERM ends the
 // cell.
 //
-// proves H-1
+// proves part of H-1 O-26
 func TestSurviveSignalsToInit(t *testing.T) {
 	p := cProgram(t, signalInit)
 	for _, off := range [][]string{nil, {"landlock"}, {"landlock", "seccomp"}} {

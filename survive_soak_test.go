@@ -10,7 +10,7 @@ import (
 
 // Ten thousand cells leave the host as it was, dying groups included.
 //
-// proves H-44
+// proves part of H-44
 func TestSoakWear(t *testing.T) { wearDown(t, 10_000) }
 
 // A thousand boxes that come and go leave nothing.

@@ -156,7 +156,8 @@ func untilEnd(t *testing.T, ctx context.Context, p glovebox.Program) *glovebox.R
 //
 // proves part of T-10 B-18
 func TestSurviveClose(t *testing.T) {
-	box(t) // before the goroutines are counted
+	box(t)                          // before the goroutines are counted
+	t.Setenv("TMPDIR", t.TempDir()) // that nobody else uses
 	leaks := goleak.IgnoreCurrent()
 	before := usage(t)
 	o := options()

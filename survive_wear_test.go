@@ -156,6 +156,7 @@ func wear(t *testing.T, b *glovebox.Box, i int) {
 
 // wearDown runs so many cells and compares what is used before and after.
 func wearDown(t *testing.T, cells int) {
+	t.Setenv("TMPDIR", t.TempDir()) // that nobody else uses
 	o := options()
 	o.Armed = 2
 	b := newBox(t, o)
