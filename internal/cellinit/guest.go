@@ -197,10 +197,11 @@ func (c *cell) execFailed(job *cellproto.Job, err error) {
 }
 
 // guestsFault tells what the program itself got wrong from what the host lacks.
+// EIO is what the kernel says of a program that names bytes beyond its end.
 func guestsFault(e unix.Errno) bool {
 	switch e {
 	case unix.ENOENT, unix.EACCES, unix.ENOEXEC, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG,
-		unix.EPERM, unix.E2BIG, unix.EINVAL, unix.ETXTBSY, unix.ELIBBAD:
+		unix.EPERM, unix.E2BIG, unix.EINVAL, unix.ETXTBSY, unix.ELIBBAD, unix.EIO:
 		return true
 	}
 	return false
