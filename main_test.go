@@ -24,6 +24,7 @@ func options() glovebox.Options {
 var shared = sync.OnceValues(func() (*glovebox.Box, error) { return glovebox.New(options()) })
 
 func TestMain(m *testing.M) {
+	testenv.Deselect()
 	code := m.Run()
 	if b, err := shared(); err == nil {
 		if err := b.Close(); err != nil {

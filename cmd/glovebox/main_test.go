@@ -23,6 +23,7 @@ var bin string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	testenv.Deselect()
 	var err error
 	if bin, err = os.MkdirTemp("", "glovebox-cmd-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

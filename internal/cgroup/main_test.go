@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // helperEnv names the mode in which the test binary impersonates a program.
@@ -49,6 +51,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(f(os.Args[1:]))
 	}
+	testenv.Deselect()
 	os.Exit(m.Run())
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // asMain makes the test binary behave as the command.
@@ -23,6 +25,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asMain) != "" {
 		os.Exit(run(os.Args[1:]))
 	}
+	testenv.Deselect()
 	os.Exit(m.Run())
 }
 

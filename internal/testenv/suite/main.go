@@ -24,6 +24,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // settings are the command line's.
@@ -153,7 +155,7 @@ func packages(patterns []string) ([]string, error) {
 // goTest runs go test in dir and adds up what it says. deselect is the part of
 // a name that does not belong in this half.
 func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs []string) error {
-	not := []string{deselect, cgroupDeselect(), onVM}
+	not := []string{deselect, testenv.CgroupDeselect(), testenv.OnVM}
 	names, err := named(".", not)
 	if err != nil {
 		return err
@@ -161,7 +163,7 @@ func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs [
 	for _, n := range names {
 		fmt.Println("   deselected:", n)
 	}
-	args := []string{"test", "-json", "-p", "1", "-timeout", s.timeout.String(), "-skip", skipPattern(not)}
+	args := []string{"test", "-json", "-p", "1", "-timeout", s.timeout.String(), "-skip", testenv.SkipPattern(not)}
 	if s.run != "" {
 		args = append(args, "-run", s.run)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // A test that skips itself counts as failed, parts of tests are not counted, and
@@ -69,7 +71,7 @@ func TestDeselected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	parts := []string{"AsRoot", "OnV2", onVM}
+	parts := []string{"AsRoot", "OnV2", testenv.OnVM}
 	got, err := named(root, parts)
 	if err != nil {
 		t.Fatal(err)
@@ -77,9 +79,9 @@ func TestDeselected(t *testing.T) {
 	if diff := cmp.Diff([]string{"a.TestOneAsRoot", "a.TestThreeOnV2AsUser", "a.TestOnVMFour"}, got); diff != "" {
 		t.Errorf("deselected (-want +got):\n%s", diff)
 	}
-	top := regexp.MustCompile(strings.Split(skipPattern(parts), "|/")[0])
-	if !top.MatchString("TestOneAsRoot") || !regexp.MustCompile(skipPattern(parts)).MatchString("TestOnVMFour") || top.MatchString("TestTwo") {
-		t.Errorf("pattern %q", skipPattern(parts))
+	top := regexp.MustCompile(strings.Split(testenv.SkipPattern(parts), "|/")[0])
+	if !top.MatchString("TestOneAsRoot") || !regexp.MustCompile(testenv.SkipPattern(parts)).MatchString("TestOnVMFour") || top.MatchString("TestTwo") {
+		t.Errorf("pattern %q", testenv.SkipPattern(parts))
 	}
 }
 
@@ -88,7 +90,7 @@ func TestCgroupPart(t *testing.T) {
 		"35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n": "OnV2",
 		"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n":                                          "OnV1",
 	} {
-		if got := cgroupPart(mount); got != want {
+		if got := testenv.CgroupPart(mount); got != want {
 			t.Errorf("%q: %s is deselected, want %s", mount, got, want)
 		}
 	}

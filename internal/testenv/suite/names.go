@@ -5,42 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 )
-
-// onVM is the name part of tests that change settings of the whole kernel, or
-// need one that lacks something; .ci/run starts them in machines of their own.
-const onVM = "OnVM"
-
-// cgroupDeselect is the name part of the cgroup version that this host does not
-// have for memory.
-func cgroupDeselect() string {
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	return cgroupPart(string(mounts))
-}
-
-func cgroupPart(mountinfo string) string {
-	for line := range strings.Lines(mountinfo) {
-		_, right, _ := strings.Cut(line, " - ")
-		f := strings.Fields(right)
-		if len(f) > 2 && f[0] == "cgroup" && strings.Contains(","+f[2]+",", ",memory,") {
-			return "OnV2"
-		}
-	}
-	return "OnV1"
-}
-
-// skipPattern is the argument of go test -skip for tests, and parts of tests,
-// whose name has one of these in it.
-func skipPattern(parts []string) string {
-	all := make([]string, 0, 2*len(parts))
-	for _, p := range parts {
-		all = append(all, p, "/"+p)
-	}
-	return strings.Join(all, "|")
-}
 
 // named lists the tests below root whose name has one of these parts in it.
 func named(root string, parts []string) ([]string, error) {

@@ -1,0 +1,70 @@
+package testenv
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// OnVM is the name part of tests that change settings of the whole kernel, or
+// need one that lacks something; .ci/run starts them in machines of their own.
+const OnVM = "OnVM"
+
+// Deselect is called first by a TestMain whose package has tests for certain
+// hosts. Unless -test.skip is given it leaves out, by the parts of their names,
+// those that are not for this host, and says which parts those are.
+func Deselect() {
+	flag.Parse()
+	if f := flag.Lookup("test.skip"); f == nil || f.Value.String() != "" {
+		return
+	}
+	parts := deselected()
+	if err := flag.Set("test.skip", SkipPattern(parts)); err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(os.Stderr, "deselected by name on this host:", strings.Join(parts, " "))
+}
+
+// deselected are the name parts of tests for other hosts than this.
+func deselected() []string {
+	parts := []string{CgroupDeselect()}
+	if os.Geteuid() == 0 {
+		parts = append(parts, "AsUser")
+	} else {
+		parts = append(parts, "AsRoot")
+	}
+	if line, err := os.ReadFile("/proc/cmdline"); err != nil || !strings.Contains(string(line), "glovebox.matrix=1") {
+		parts = append(parts, OnVM)
+	}
+	return parts
+}
+
+// SkipPattern is the argument of go test -skip for tests, and parts of tests,
+// whose name has one of these in it.
+func SkipPattern(parts []string) string {
+	all := make([]string, 0, 2*len(parts))
+	for _, p := range parts {
+		all = append(all, p, "/"+p)
+	}
+	return strings.Join(all, "|")
+}
+
+// CgroupDeselect is the name part of the cgroup version that this host does not
+// have for memory.
+func CgroupDeselect() string {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return CgroupPart(string(mounts))
+}
+
+// CgroupPart is the same for the mounts of another host.
+func CgroupPart(mountinfo string) string {
+	for line := range strings.Lines(mountinfo) {
+		_, right, _ := strings.Cut(line, " - ")
+		f := strings.Fields(right)
+		if len(f) > 2 && f[0] == "cgroup" && strings.Contains(","+f[2]+",", ",memory,") {
+			return "OnV2"
+		}
+	}
+	return "OnV1"
+}
