@@ -162,11 +162,14 @@ func TestSurviveMaxLimits(t *testing.T) {
 	}
 }
 
-// A program that is not well formed is refused before a cell is taken, with the
-// name of the field.
-//
-// proves part of X-07 X-08
-func TestSurviveProgramFields(t *testing.T) {
+// badProgram is one that is refused for a field.
+type badProgram struct {
+	field string
+	p     glovebox.Program
+}
+
+// badPrograms is long because it is a table.
+func badPrograms() []badProgram {
 	py := func(change func(*glovebox.Program)) glovebox.Program {
 		p := python("print(1)")
 		change(&p)
@@ -174,10 +177,7 @@ func TestSurviveProgramFields(t *testing.T) {
 	}
 	files := func(f ...glovebox.File) glovebox.Program { return glovebox.Program{Language: "python", Files: f} }
 	long := strings.Repeat("x", 200_000)
-	cases := []struct {
-		field string
-		p     glovebox.Program
-	}{
+	return []badProgram{
 		{"language", glovebox.Program{}},
 		{"language", glovebox.Program{Source: "1"}},
 		{"language", glovebox.Program{Language: "cobol", Source: "1"}},
@@ -229,7 +229,14 @@ func TestSurviveProgramFields(t *testing.T) {
 		{"profile", py(func(p *glovebox.Program) { p.Profile = "nonsense" })},
 		{"profile", py(func(p *glovebox.Program) { p.Profile = "../language" })},
 	}
-	for i, c := range cases {
+}
+
+// A program that is not well formed is refused before a cell is taken, with the
+// name of the field.
+//
+// proves part of X-07 X-08
+func TestSurviveProgramFields(t *testing.T) {
+	for i, c := range badPrograms() {
 		if e := fieldError(t, box(t), c.p); e == nil || e.Field != c.field {
 			t.Errorf("case %d: %v, want the field %s", i, e, c.field)
 		}

@@ -72,15 +72,21 @@ func dieAt(name string) error {
 	if err != nil {
 		return err
 	}
-	sleep := &Job{Profile: DefaultProfile, Argv: []string{"/bin/sleep", "100"}, Limits: limits}
+	job := &Job{Profile: DefaultProfile, Argv: []string{"/bin/sleep", "100"}, Limits: limits}
 	switch step {
-	case "launcher":
-		hold(step)
+	case "running", "spinning", "descendants", "settling", "ended":
+		return dieRunning(h, job, step)
+	}
+	return dieArming(h, job, step)
+}
+
+// dieArming holds before there is a guest.
+func dieArming(h *Host, job *Job, step string) error {
+	switch step {
 	case "prepared":
 		if _, err := h.prepare(); err != nil {
 			return err
 		}
-		hold(step)
 	case "arming":
 		for {
 			c, err := h.arm(defaultKind(), nil)
@@ -96,47 +102,37 @@ func dieAt(name string) error {
 			return err
 		}
 		if step == "handing over" {
-			if err := c.handOver(limits); err != nil {
+			if err := c.handOver(job.Limits); err != nil {
 				return err
 			}
 		}
-		hold(step)
 	case "pool":
 		for len(h.pool.ready) < 2 {
 			time.Sleep(time.Millisecond) // only the pool knows
 		}
-		hold(step)
-	case "running":
-		return dieRunning(h, sleep, step)
-	case "spinning":
-		sleep.Argv, sleep.Limits.WallMS, sleep.Limits.CPUMS = []string{"/bin/sh", "-c", "echo; while :; do :; done"}, 60_000, 900
-		return dieRunning(h, sleep, step)
-	case "descendants":
-		sleep.Argv = []string{"/bin/sh", "-c", "trap '' TERM HUP INT; for i in 1 2 3 4 5; do (setsid sleep 100 &) ; sleep 100 & done; echo; wait"}
-		return dieRunning(h, sleep, step)
-	case "settling":
-		for {
-			sleep.Limits.WallMS = 50
-			fmt.Println("at", step)
-			if _, err := h.Run(context.Background(), sleep, Streams{}); err != nil {
-				return err
-			}
-		}
-	case "ended":
-		sleep.Argv = []string{"/bin/true"}
-		if _, err := h.Run(context.Background(), sleep, Streams{}); err != nil {
-			return err
-		}
-		hold(step)
 	}
+	hold(step)
 	return nil
 }
 
 // dieRunning holds once the guest runs, or has said something where it makes
-// others first.
+// others first, or ends.
 func dieRunning(h *Host, job *Job, step string) error {
-	if step == "descendants" {
+	switch step {
+	case "spinning":
+		job.Argv, job.Limits.WallMS, job.Limits.CPUMS = []string{"/bin/sh", "-c", "echo; while :; do :; done"}, 60_000, 900
+	case "descendants":
+		job.Argv = []string{"/bin/sh", "-c", "trap '' TERM HUP INT; for i in 1 2 3 4 5; do (setsid sleep 100 &) ; sleep 100 & done; echo; wait"}
 		job.Limits.WallMS = 60_000
+	case "settling":
+		for job.Limits.WallMS = 50; ; {
+			fmt.Println("at", step)
+			if _, err := h.Run(context.Background(), job, Streams{}); err != nil {
+				return err
+			}
+		}
+	case "ended":
+		job.Argv = []string{"/bin/true"}
 	}
 	_, err := h.Run(context.Background(), job, Streams{Event: func(e api.Event) {
 		if e.Type == "chunk" || e.Type == "started" && step == "running" {
@@ -144,7 +140,7 @@ func dieRunning(h *Host, job *Job, step string) error {
 		}
 	}})
 	if err == nil {
-		hold("the end")
+		hold(step)
 	}
 	return err
 }
