@@ -2,7 +2,10 @@ package glovebox_test
 
 import (
 	enc "encoding/binary"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -52,4 +55,45 @@ func interpreterAt(offset uint64) []byte {
 // proves part of X-04
 func TestAttackProgramCutShort(t *testing.T) {
 	wantEnd(t, "cut short", anyway(t, box(t), binary(interpreterAt(1<<20))), "error 126")
+}
+
+// softLimit lowers one soft limit of this process until the returned function
+// is called.
+func softLimit(t *testing.T, what int, to uint64) (restore func()) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, what, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	set := func(l unix.Rlimit) {
+		if err := unix.Prlimit(0, what, &l, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(unix.Rlimit{Cur: min(to, old.Max), Max: old.Max})
+	return func() { set(old) }
+}
+
+// attackTimers makes timers until the kernel refuses one.
+const attackTimers = wallC + `
+#include <time.h>
+int main(){
+	timer_t t; int n = 0;
+	while (n < 5000 && !timer_create(CLOCK_MONOTONIC, 0, &t)) n++;
+	printf("timers %d\n", n); ready(); return 0;}`
+
+// Signals and timers that a cell queues are counted against the user of the
+// host program too; the cells of two Boxes that each take all they get leave
+// one another, and him, enough of a limit that a small machine has.
+//
+// proves part of H-24
+func TestAttackPendingSignals(t *testing.T) {
+	restore := softLimit(t, unix.RLIMIT_SIGPENDING, 1500)
+	defer restore()
+	prog := cProgram(t, attackTimers)
+	first, second := pause(t, newBox(t, options()), prog), pause(t, newBox(t, options()), prog)
+	a, b := first.release().Stdout, second.release().Stdout
+	if a != b || !strings.HasPrefix(a, "timers 1") {
+		t.Errorf("two cells: %q and %q", a, b)
+	}
 }

@@ -215,6 +215,7 @@ func (l *launcher) prepare(groups []*os.File, unified bool, off []string) (*slot
 	}
 	m := &cellproto.Launch{Type: cellproto.LaunchPrepare, Slot: s.id, Unified: unified, Groups: uint64(len(fds)), Off: off}
 	if err := l.send(m, fds); err != nil {
+		l.forget(s)
 		return nil, err
 	}
 	_, err = s.await(cellproto.LaunchPrepared)
@@ -232,10 +233,15 @@ func (l *launcher) base(ops []cellproto.Op, off []string) error {
 		return err
 	}
 	_, err = s.await(cellproto.LaunchPrepared)
+	l.forget(s)
+	return err
+}
+
+// forget ends the wait for messages about a slot.
+func (l *launcher) forget(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.waiting, s.id)
-	return err
 }
 
 // slot is a number that messages can be about.
@@ -251,12 +257,18 @@ func (l *launcher) slot() (*slot, error) {
 	return s, nil
 }
 
+// send writes one message. An error ends the launcher, but for one: an ordinary
+// user's descriptors on their way are counted together with those that his
+// guests have sent to themselves, and at the limit nothing goes out for a while.
 func (l *launcher) send(m *cellproto.Launch, fds []int) error {
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
 	if _, _, err := l.conn.WriteMsgUnix(m.Encode(), oob, nil); err != nil {
+		if errors.Is(err, unix.ETOOMANYREFS) {
+			return fmt.Errorf("descriptors for the launcher: %w", err)
+		}
 		err = fmt.Errorf("the launcher does not listen: %w", err)
 		l.end(err)
 		return err

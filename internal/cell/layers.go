@@ -107,7 +107,7 @@ func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
 	}
 	add("namespaces", !slices.ContainsFunc([]string{"pid", "net", "ipc", "uts"}, h.off),
 		fmt.Sprintf("user, pid, mount, net, ipc, uts, cgroup; outside: %d identities differ from the host's", namespaces), "")
-	outside("root", "mountinfo read-only, private, nosuid; open: locks on the files of the host that are shown (flock)")
+	outside("root", "mountinfo read-only, private, nosuid; open: locks on the files of the host that are shown (flock, futex)")
 	outside("proc", "")
 	if h.feat.landlock == 0 {
 		add("landlock", false, "the kernel offers none", landlockRemedy)

@@ -71,6 +71,11 @@ func (c *cell) armDeadline() (err error) {
 	return err
 }
 
+// maxPending bounds the queued signals and timers of a cell. The kernel counts
+// them against whoever started the host program too, so that all his cells
+// together must leave him most of his own limit.
+const maxPending = 128
+
 // fixedRlimits are those that no job changes. Core is 1 where core dumps go to
 // a program: 0 would not stop that.
 func (c *cell) fixedRlimits() error {
@@ -82,7 +87,7 @@ func (c *cell) fixedRlimits() error {
 		to   uint64
 	}{
 		{unix.RLIMIT_CORE, c.arm.CoreLimit}, {unix.RLIMIT_MEMLOCK, 64 << 10}, {unix.RLIMIT_MSGQUEUE, 0},
-		{unix.RLIMIT_NICE, 0}, {unix.RLIMIT_RTPRIO, 0}, {unix.RLIMIT_LOCKS, 1024}, {unix.RLIMIT_SIGPENDING, 1024},
+		{unix.RLIMIT_NICE, 0}, {unix.RLIMIT_RTPRIO, 0}, {unix.RLIMIT_LOCKS, 1024}, {unix.RLIMIT_SIGPENDING, maxPending},
 	} {
 		if err := lowerRlimit(r.what, r.to); err != nil {
 			return fmt.Errorf("rlimit %d: %w", r.what, err)
