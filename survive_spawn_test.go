@@ -206,36 +206,43 @@ func makeThreads(n int) {
 // lackInLauncher takes from a running launcher what it needs to start a cell:
 // processes (EAGAIN), address space (ENOMEM), descriptors (EMFILE).
 func lackInLauncher(out *json.Encoder) error {
-	b, err := glovebox.New(options())
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	attempt(b)
 	for _, c := range []struct {
 		what  string
 		limit int
 		soft  uint64
 	}{{"EAGAIN", unix.RLIMIT_NPROC, 1}, {"ENOMEM", unix.RLIMIT_AS, 1 << 20}, {"EMFILE", unix.RLIMIT_NOFILE, 6}} {
-		launcher := descendants(os.Getpid())[0]
-		mend, err := setLimit(launcher, c.limit, c.soft)
+		s, err := oneLack(c.what, c.limit, c.soft)
 		if err != nil {
-			return err
-		}
-		s, err := lacking(b, c.what, func() error {
-			if err := mend(); err != nil && !errors.Is(err, unix.ESRCH) {
-				return err // a launcher that died of it has been replaced
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", c.what, err)
 		}
 		if err := out.Encode(s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// oneLack takes something from the launcher of a Box of its own: one that died
+// of it has been replaced, and is not there to be mended.
+func oneLack(what string, limit int, soft uint64) (spawn, error) {
+	o := options()
+	o.Prepared = -1 // or the run would take what was made before the lack
+	b, err := glovebox.New(o)
+	if err != nil {
+		return spawn{}, err
+	}
+	defer b.Close()
+	attempt(b)
+	mend, err := setLimit(descendants(os.Getpid())[0], limit, soft)
+	if err != nil {
+		return spawn{}, err
+	}
+	return lacking(b, what, func() error {
+		if err := mend(); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+		return nil
+	})
 }
 
 // lack runs such a host program and returns its reports.
@@ -313,7 +320,9 @@ func TestSurviveSpawnProcesses(t *testing.T) {
 // proves part of X-13
 func TestSurviveSpawnLauncherAsRoot(t *testing.T) {
 	for _, s := range lack(t, "launcher") {
-		if s.Failed == "" || s.After != "" || s.MS > 3000 {
+		// Go ends a launcher that may have no thread; the run then gets another.
+		replaced := s.What == "EAGAIN" && s.Failed == ""
+		if s.Failed == "" && !replaced || s.After != "" || s.MS > 3000 {
 			t.Errorf("%s: failed %q after %.0f ms, then %q", s.What, s.Failed, s.MS, s.After)
 		}
 		t.Logf("%s: %s", s.What, s.Failed)
