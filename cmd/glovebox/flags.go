@@ -74,7 +74,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		g.Flags().StringVarP(&f.language, "language", "l", "", "`name` of its language: "+strings.Join(languages.Names(), ", "))
 		g.Flags().StringVarP(&f.code, "code", "e", "", "run this `text` in place of a file")
 		g.Flags().StringVarP(&f.stdin, "stdin", "i", "", "`file` for its standard input, - for the own even if that is a terminal")
-		g.Flags().StringArrayVar(&f.files, "file", nil, "a further `file`, put beside the program into /box (repeatable)")
+		g.Flags().StringArrayVar(&f.files, "file", nil, "a further `file`, put beside the program into /box (repeatable; all together at most 8MiB)")
 		g.Flags().StringArrayVar(&f.env, "env", nil, "`K=V` in its environment (repeatable)")
 	})
 	group("Limits", func(g *cobra.Command) {
@@ -87,10 +87,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	group("Cell", func(g *cobra.Command) {
 		g.Flags().StringVar(&f.network, "network", "none", "`kind` of network: none, or loopback within the cell")
 		g.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto: what this host has")
-		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["name"]}`)
+		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["CALL"]}; "language" is the one profile`)
 	})
 	group("Result", func(g *cobra.Command) {
-		g.Flags().StringVar(&f.json, "json", "", "print one JSON `form`: an object with output, verdict and evidence; or events as they happen, one a line")
+		g.Flags().StringVar(&f.json, "json", "", "print JSON, in one `form`: an object with output, verdict and evidence; with =stream events as they happen, one a line")
 		g.Flags().Lookup("json").NoOptDefVal = "object"
 	})
 	f.given = cmd.Flags().Changed

@@ -20,14 +20,15 @@ import (
 
 const runLong = `The program runs in a cell of its own: no network, no files of this host but /usr, no privileges, bounded memory,
 processor time, processes, files and output. Its language is told by -l, by the file's name or by its "#!" line.
-Flags end at the first argument that is none; what follows is the program's. Standard input goes to the program if it
+Flags come first: what follows the first argument that is none is the program's. Standard input goes to the program if it
 is a pipe or a file. On a terminal what the program prints is shown without control sequences, except for colours.
 
 The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
   121  it printed more than allowed             125  Glovebox itself failed
   122  it made a forbidden system call          130  you interrupted it
-    2  the command line cannot be meant           4  this host cannot seal a cell`
+    2  the command line is wrong                  4  this host cannot seal a cell
+A program can exit with such a number too; --json tells them apart.`
 
 const runExample = `glovebox run prog.py one two
 glovebox run --wall 500ms --memory 64MiB prog.py < data.txt

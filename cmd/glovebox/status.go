@@ -23,7 +23,8 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Tell which layers of the sandbox this host can enforce, and how to mend the rest.",
 		Long: "A throwaway cell is sealed and asked; no program is run. The exit status is 0 if every layer holds, which is what\n" +
-			"--sandbox require insists on, and 1 if not.",
+			"--sandbox require insists on, and 1 if not. A layer that is missing shows NO; one that is good to have and not\n" +
+			"insisted on (time, speculation) shows no.",
 		Annotations: map[string]string{usageLines: "glovebox status [--json] [--sandbox require|auto]"},
 		Example:     "glovebox status\nglovebox status --json | jq -r '.layers[] | select(.applied | not) | .remedy'",
 		Args:        noArgs,
