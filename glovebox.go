@@ -34,7 +34,8 @@ type (
 )
 
 // Errors that mean that Glovebox could not do its work. How a program ended is
-// never an error; it is the Verdict of its Result.
+// never an error; it is the Verdict of its Result. No function of this package
+// returns ErrBusy: a Run waits for a cell. It is for services that do not wait.
 var (
 	ErrSandboxUnavailable = api.ErrSandboxUnavailable
 	ErrBusy               = api.ErrBusy
@@ -95,7 +96,8 @@ type Box struct {
 
 // New finds out what this host can enforce, proves it on a throwaway cell, and
 // arms the first cells. The error wraps [ErrSandboxUnavailable] when a layer is
-// missing under [Require], or when nothing can be sealed at all.
+// missing under [Require], or when nothing can be sealed at all; it is then a
+// *[SandboxError] with the Status of each layer.
 func New(o Options) (*Box, error) {
 	cfg, err := o.config()
 	if err != nil {
@@ -195,7 +197,8 @@ type Running struct {
 	err    error
 }
 
-// Start checks a program and starts it. The context ends it.
+// Start checks a program and starts it; it does not wait for a cell. The context
+// ends it. The error is a *[FieldError]; all else comes from [Running.Wait].
 func (b *Box) Start(ctx context.Context, p Program, opts ...RunOption) (*Running, error) {
 	job, err := b.resolve(&p)
 	if err != nil {

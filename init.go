@@ -15,8 +15,10 @@ var initCalled bool
 // Glovebox started as launcher or as the first process of a cell it does not
 // return; in every other it does nothing but remember that it was called.
 //
-// The program must be built without cgo (CGO_ENABLED=0): sealing needs a call
-// on every thread, which the Go runtime makes only then.
+// The program must be built without cgo: sealing needs a call on every thread,
+// which the Go runtime makes only then. Go turns cgo on by itself where it finds
+// a C compiler, so build with CGO_ENABLED=0; else [New] says that Landlock does
+// not hold (all threads of init: operation not supported).
 func Init() {
 	initCalled = true
 	if len(os.Args) == 2 && os.Args[0] == cellinit.Name && (os.Args[1] == cellinit.ModeLauncher || os.Args[1] == cellinit.ModeInit) {

@@ -75,8 +75,7 @@ func MinLimits() Limits {
 }
 
 // Resolve fills the zero fields from def and checks every field against its
-// floor and against max (a zero field of max means the ceiling is the default
-// one of ceil). The error is a *[FieldError] naming the field as "limits.NAME".
+// floor and against max, in which every field must be set. The error is a *[FieldError] naming the field as "limits.NAME".
 func (l Limits) Resolve(def, max Limits) (Limits, error) {
 	out := l
 	for _, f := range limitFields {
@@ -105,7 +104,7 @@ func (l Limits) CheckCeilings() error {
 	return nil
 }
 
-// Lower returns max with every field that is set in by and smaller.
+// Lower returns l with every field taken from by that is set there and smaller.
 func (l Limits) Lower(by Limits) Limits {
 	for _, f := range limitFields {
 		if b := *f.of(&by); b > 0 && b < *f.of(&l) {
@@ -115,7 +114,7 @@ func (l Limits) Lower(by Limits) Limits {
 	return l
 }
 
-// Over returns the limits with zero fields taken from def.
+// Over returns l with its zero fields taken from def.
 func (l Limits) Over(def Limits) Limits {
 	for _, f := range limitFields {
 		if *f.of(&l) == 0 {

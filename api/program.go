@@ -11,15 +11,15 @@ const Version = "v1"
 // Program is one piece of untrusted code and what it is given.
 //
 // Exactly one of Source, Files or Command names the code: Source and Files
-// need Language, Command must not have it. The zero value is not a valid
+// need Language, Command must not have it and may have Files beside it. The zero value is not a valid
 // Program.
 type Program struct {
 	// Language is the name of an installed language ("python", "bash").
 	Language string `json:"language,omitempty"`
-	// Source is the text of a one-file program.
+	// Source is the text of a one-file program, at most 8 MiB.
 	Source string `json:"source,omitempty"`
 	// Files are the files of a program, placed below /box before it starts. The
-	// first is the entry unless Entry names another.
+	// first is the entry unless Entry names another. Together at most 8 MiB.
 	Files []File `json:"files,omitempty"`
 	// Entry is the name of the file that is run. Empty means the first one.
 	Entry string `json:"entry,omitempty"`

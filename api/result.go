@@ -104,7 +104,8 @@ type Layer struct {
 
 // Status is what a host can enforce.
 type Status struct {
-	// Complete is exactly what the mode "require" would accept.
+	// Complete is exactly what the mode "require" would accept. The layers "time"
+	// and "speculation" do not count.
 	Complete   bool     `json:"complete"`
 	Layers     []Layer  `json:"layers"`
 	Warnings   []string `json:"warnings"`
@@ -123,9 +124,11 @@ type Event struct {
 	Stream string `json:"stream,omitempty"`
 	// Data is the text of a chunk. A chunk never splits a UTF-8 character;
 	// bytes that are not UTF-8 are in Base64 instead.
-	Data   string  `json:"data,omitempty"`
-	Base64 string  `json:"base64,omitempty"`
-	TMS    float64 `json:"t_ms"`
+	Data   string `json:"data,omitempty"`
+	Base64 string `json:"base64,omitempty"`
+	// TMS is the host's time since "started", in ms. WallMS of the Result is the
+	// cell's own, and a little more where the host heard of the start late.
+	TMS float64 `json:"t_ms"`
 	// MemoryBytes and CPUMS belong to "stats".
 	MemoryBytes *int64   `json:"memory_bytes,omitempty"`
 	CPUMS       *float64 `json:"cpu_ms,omitempty"`
