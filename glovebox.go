@@ -185,7 +185,9 @@ type RunOption func(*cell.Streams)
 func WithStdin(r io.Reader) RunOption { return func(s *cell.Streams) { s.Stdin = r } }
 
 // WithEvents calls f for everything that happens, in order and one call at a
-// time, from the run's goroutines. Output chunks never split a character.
+// time, from the run's goroutines. Output chunks never split a character. A slow
+// f holds up what the program prints, and [Running.Wait], which returns after
+// the last call.
 func WithEvents(f func(Event)) RunOption { return func(s *cell.Streams) { s.Event = f } }
 
 // Running is a program on its way.

@@ -18,10 +18,11 @@ import (
 	"github.com/glovebox-dev/glovebox/languages"
 )
 
-const runLong = `The program runs in a cell of its own: no network, no files of this host but /usr, no privileges, bounded memory,
-processor time, processes, files and output. Its language is told by -l, by the file's name or by its "#!" line.
-Flags come first: what follows the first argument that is none is the program's. Standard input goes to the program if it
-is a pipe or a file. On a terminal what the program prints is shown without control sequences, except for colours.
+const runLong = `The program runs in a cell of its own: no network, no files of this host but /usr and what of /etc belongs to it, no
+privileges, bounded memory, processor time, processes, files and output. Its language is told by -l, by the file's name
+or by its "#!" line. Flags come first: what follows the first argument that is none is the program's. Standard input
+goes to the program if it is a pipe or a file. On a terminal what the program prints is shown without control
+sequences, except for colours.
 
 The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
