@@ -37,6 +37,8 @@ type cell struct {
 	pidfd   int
 	witness *attest.Witness
 	policy  *policy
+	// namespaces is how many of its namespaces were seen not to be the host's.
+	namespaces int
 
 	armedAt  time.Time
 	evidence api.Evidence
@@ -163,8 +165,9 @@ func (c *cell) limits(l api.Limits) (cgroup.Limits, error) {
 }
 
 // handOver puts the job's limits in force and looks once more, from outside, at
-// what could have changed while the cell was armed.
-func (c *cell) handOver(l api.Limits) error {
+// what could have changed while the cell was armed; a fresh cell was seen a
+// moment ago.
+func (c *cell) handOver(l api.Limits, fresh bool) error {
 	if g := c.place.group; g != nil {
 		err := g.CheckLimits(c.place.limits)
 		var want cgroup.Limits
@@ -177,15 +180,17 @@ func (c *cell) handOver(l api.Limits) error {
 		if err == nil {
 			err = g.CheckLimits(want)
 		}
-		if err == nil {
+		if err == nil && !fresh {
 			err = g.Member(c.witness.Dir())
 		}
 		if err != nil {
 			return &stageError{"cgroup", err}
 		}
 	}
-	if err := c.witness.Threads(c.want()); err != nil {
-		return &stageError{"attest", err}
+	if !fresh {
+		if err := c.witness.Threads(c.want()); err != nil {
+			return &stageError{"attest", err}
+		}
 	}
 	c.evidence.AttestedMS = ms(time.Since(c.armedAt))
 	return nil

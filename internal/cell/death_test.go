@@ -102,7 +102,7 @@ func dieArming(h *Host, job *Job, step string) error {
 			return err
 		}
 		if step == "handing over" {
-			if err := c.handOver(job.Limits); err != nil {
+			if err := c.handOver(job.Limits, false); err != nil {
 				return err
 			}
 		}
@@ -313,7 +313,7 @@ func TestControlLost(t *testing.T) {
 	for _, handed := range []bool{false, true} {
 		c, err := h.arm(defaultKind(), nil)
 		if err == nil && handed {
-			err = c.handOver(trueJob(t, h).Limits)
+			err = c.handOver(trueJob(t, h).Limits, false)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -380,7 +380,7 @@ func TestThreadsThatEnd(t *testing.T) {
 		if err := unix.PidfdSendSignal(c.pidfd, 0, nil, 0); err != nil || c.gone(0) {
 			t.Errorf("cell %d died: %v", i, err)
 		}
-		if err := c.handOver(trueJob(t, h).Limits); err != nil {
+		if err := c.handOver(trueJob(t, h).Limits, false); err != nil {
 			t.Errorf("cell %d: %v", i, err)
 		}
 		c.destroy()

@@ -165,7 +165,7 @@ func TestHostileLauncher(t *testing.T) {
 	for name, hook := range launcherLies {
 		want := api.OK
 		switch name {
-		case "no pidfd", "a pidfd that is none", "pidfds for all", "failed":
+		case "no pidfd", "a pidfd that is none", "failed":
 			want = api.SetupFailed
 		}
 		h, f := openFake(t)

@@ -34,48 +34,61 @@ func (c *cell) attest(a *cellproto.Arm, r *cellproto.Armed, uid int) error {
 	} else if bad := attest.Judge(a.Probes, r.Probes); len(bad) > 0 {
 		return &stageError{"attest", bad[0]}
 	}
-	w, err := attest.NewWitness(c.pidfd)
-	if err != nil {
+	mounts := make(chan error, 1)
+	go func() { mounts <- c.checkMounts() }() // the longest of the readings, beside the others
+	if err := errors.Join(c.checkThreads(r), <-mounts); err != nil {
 		return &stageError{"attest", err}
 	}
-	c.witness = w
+	c.evidence = api.Evidence{
+		Sandbox: string(h.cfg.Mode), Profile: c.kind.profile, PolicyHash: c.policy.hash,
+		Layers: c.layers(r, uid), Probes: len(r.Probes), Kernel: h.feat.kernel,
+	}
+	return nil
+}
+
+// checkThreads reads what the kernel says of init's threads, namespaces, groups
+// and clocks.
+func (c *cell) checkThreads(r *cellproto.Armed) error {
+	h, w := c.h, c.witness
 	if err := w.Threads(c.want()); err != nil {
-		return &stageError{"attest", err}
+		return err
 	}
 	seen, err := w.Namespaces()
 	if err != nil {
-		return &stageError{"attest", err}
+		return err
 	}
 	for ns, id := range seen {
 		if id == h.own[ns] && !h.off(ns) && h.cfg.Mode != Off {
-			return &stageError{"attest", fmt.Errorf("the %s namespace is the host's", ns)}
-		}
-	}
-	if !h.off("root") && !h.off("mountcheck") {
-		mounts, err := w.Mounts()
-		if err == nil {
-			err = attest.CheckMounts(mounts, h.plan.shown)
-		}
-		if err == nil && !h.off("hidepid") {
-			err = attest.CheckProc(mounts)
-		}
-		if err != nil {
-			return &stageError{"attest", err}
+			return fmt.Errorf("the %s namespace is the host's", ns)
 		}
 	}
 	if g := c.place.group; g != nil {
 		if err := g.Member(w.Dir()); err != nil {
-			return &stageError{"attest", err}
+			return err
 		}
 	}
 	if ok, _ := said(r, "time"); ok && !w.OwnClock() {
-		return &stageError{"attest", errors.New("no thread has a time namespace for its children")}
+		return errors.New("no thread has a time namespace for its children")
 	}
-	c.evidence = api.Evidence{
-		Sandbox: string(h.cfg.Mode), Profile: c.kind.profile, PolicyHash: c.policy.hash,
-		Layers: c.layers(r, len(seen), uid), Probes: len(r.Probes), Kernel: h.feat.kernel,
-	}
+	c.namespaces = len(seen)
 	return nil
+}
+
+// checkMounts reads the mounts of the cell and wants each to be one that its
+// root is made of.
+func (c *cell) checkMounts() error {
+	h := c.h
+	if h.off("root") || h.off("mountcheck") {
+		return nil
+	}
+	mounts, err := c.witness.Mounts()
+	if err == nil {
+		err = attest.CheckMounts(mounts, h.plan.shown)
+	}
+	if err == nil && !h.off("hidepid") {
+		err = attest.CheckProc(mounts)
+	}
+	return err
 }
 
 // said is what init says of a layer.
@@ -89,7 +102,7 @@ func said(r *cellproto.Armed, name string) (bool, string) {
 }
 
 // layers says for each layer whether it holds and who saw it.
-func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
+func (c *cell) layers(r *cellproto.Armed, uid int) []api.Layer {
 	h := c.h
 	var out []api.Layer
 	add := func(name string, applied bool, detail, remedy string) {
@@ -106,7 +119,7 @@ func (c *cell) layers(r *cellproto.Armed, namespaces, uid int) []api.Layer {
 		add(name, ok, detail, "")
 	}
 	add("namespaces", !slices.ContainsFunc([]string{"pid", "net", "ipc", "uts"}, h.off),
-		fmt.Sprintf("user, pid, mount, net, ipc, uts, cgroup; outside: %d identities differ from the host's", namespaces), "")
+		fmt.Sprintf("user, pid, mount, net, ipc, uts, cgroup; outside: %d identities differ from the host's", c.namespaces), "")
 	outside("root", "mountinfo read-only, private, nosuid; open: locks on the files of the host that are shown (flock, futex)")
 	outside("proc", "")
 	if h.feat.landlock == 0 {

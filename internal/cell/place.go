@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/attest"
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
 )
 
@@ -46,7 +47,11 @@ func (h *Host) prepareWith(l *launcher) (*cell, error) {
 		return nil, err
 	}
 	c := &cell{h: h, place: p, pidfd: -1}
-	if err := c.launch(); err != nil {
+	err = c.launch()
+	if err == nil {
+		c.witness, err = attest.NewWitness(c.pidfd)
+	}
+	if err != nil {
 		c.destroy()
 		return nil, fmt.Errorf("start init: %w", err)
 	}

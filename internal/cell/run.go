@@ -119,7 +119,7 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 	k := r.job.kind()
 	if k == defaultKind() {
 		if c, ok := r.h.pool.take(); ok {
-			if err = c.handOver(r.job.Limits); err == nil {
+			if err = c.handOver(r.job.Limits, false); err == nil {
 				return c, true, nil
 			}
 			r.h.log.Warn("an armed cell is discarded", "error", err)
@@ -129,7 +129,7 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 	if c, err = r.h.arm(k, nil); err != nil {
 		return nil, false, err
 	}
-	if err := c.handOver(r.job.Limits); err != nil {
+	if err := c.handOver(r.job.Limits, true); err != nil {
 		r.h.later(c)
 		return nil, false, err
 	}
