@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"io"
 	"log/slog"
-	"os"
 	"runtime"
 	"strings"
 
@@ -277,7 +276,5 @@ func statusOf(err error) Status {
 	if asSandbox(err, &s) {
 		return s.Status
 	}
-	host, _ := os.Hostname()
-	_ = host
 	return Status{Warnings: []string{strings.TrimSpace(err.Error())}, APIVersion: api.Version}
 }

@@ -117,6 +117,12 @@ func (f *runFlags) further(p *glovebox.Program) error {
 // readFile reads a file of the caller. It lies in /box under the last part of
 // its path. The error is a usageError that begins with the path.
 func readFile(path string) (glovebox.File, []byte, error) {
+	if path == "" {
+		return glovebox.File{}, nil, usagef("FILE is empty")
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return glovebox.File{}, nil, usagef("%s: is a directory", path)
+	}
 	name := filepath.Base(path)
 	if err := api.CheckFileName(name); err != nil {
 		return glovebox.File{}, nil, usagef("%s: its name %s", path, err)
@@ -128,9 +134,6 @@ func readFile(path string) (glovebox.File, []byte, error) {
 	defer in.Close()
 	mode := uint32(0o644)
 	if st, err := in.Stat(); err == nil {
-		if st.IsDir() {
-			return glovebox.File{}, nil, usagef("%s: is a directory", path)
-		}
 		if st.Mode()&0o100 != 0 {
 			mode = 0o755
 		}

@@ -61,6 +61,7 @@ func main() {
 // another way than they should.
 func tour(w io.Writer, bin, dir string) (wrong int, err error) {
 	fmt.Fprintf(w, "%-24s %-14s %6s %9s  %s\n", "program", "verdict", "exit", "time", "")
+	said := ""
 	for _, s := range stops(dir) {
 		result, complaint, err := run(bin, s.args)
 		if err != nil {
@@ -68,6 +69,11 @@ func tour(w io.Writer, bin, dir string) (wrong int, err error) {
 		}
 		if result == nil {
 			wrong++
+			if complaint == said {
+				complaint = "for the same reason"
+			} else {
+				said = complaint
+			}
 			fmt.Fprintf(w, "%-24s not run: %s\n", s.name, complaint)
 			continue
 		}

@@ -143,6 +143,9 @@ func (h *Host) launch() (*launcher, error) {
 		h.launcher = nil
 	}
 	l, err := h.cfg.start(h.init, h.ids, h.initVars)
+	if errors.Is(err, unix.ENOEXEC) {
+		return nil, h.unavailable("program", err.Error())
+	}
 	if err != nil {
 		return nil, h.unavailable("namespaces", err.Error())
 	}
@@ -158,11 +161,14 @@ func (h *Host) launch() (*launcher, error) {
 		}
 	}
 	if err := l.base(h.plan.ops, h.offInside()); err != nil {
-		l.close()
 		stage := "root"
-		if strings.HasPrefix(err.Error(), "launcher: proc: ") {
+		switch {
+		case strings.HasPrefix(err.Error(), "launcher: proc: "):
 			stage = "proc"
+		case l.lost() != nil: // it ended without a word
+			stage = "program"
 		}
+		l.close()
 		return nil, h.unavailable(stage, err.Error())
 	}
 	h.launcher = l

@@ -158,6 +158,7 @@ func (h *Host) identity(uid int) string {
 }
 
 const (
+	programRemedy  = "the glovebox-init of this version beside the program, or in Options.InitPath; a program that is its own init, by glovebox.Init, built with CGO_ENABLED=0"
 	landlockRemedy = "a kernel of 5.13 or newer built with CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= list of its command line"
 	seccompRemedy  = "a kernel with CONFIG_SECCOMP_FILTER; in a container, a seccomp profile that lets seccomp(2) through"
 	usernsRemedy   = "an AppArmor profile that grants userns to the path of glovebox-init alone; in a container, a seccomp profile that lets clone(2) and unshare(2) make user namespaces; only where user.max_user_namespaces is 0, a number above it, which lets every program of the host make them"
@@ -311,6 +312,8 @@ func (h *Host) unavailable(stage, why string) error {
 		name, remedy = stage, ""
 	case "attest":
 		name, remedy = "self_test", ""
+	case "program":
+		name, remedy = "self_test", programRemedy
 	}
 	if h.status.Kernel == "" {
 		h.status = api.Status{Kernel: h.feat.kernel, Arch: runtime.GOARCH, User: userText(), APIVersion: api.Version}

@@ -56,12 +56,21 @@ func newOutput(c *cell, l api.Limits, event func(api.Event)) *output {
 
 func (o *output) begin(t time.Time) {
 	o.started = t
-	o.emit(api.Event{Type: "started"})
 	o.drain.Add(2)
-	go o.read(o.stdout)
-	go o.read(o.stderr)
+	told := make(chan struct{})
+	go func() { // a slow caller must not keep the host from its deadlines
+		o.emit(api.Event{Type: "started"})
+		close(told)
+	}()
+	for _, s := range []*stream{o.stdout, o.stderr} {
+		go func() {
+			<-told
+			o.read(s)
+		}()
+	}
 	go func() {
 		defer close(o.delivered)
+		<-told
 		for e := range o.readings {
 			o.emit(e)
 		}

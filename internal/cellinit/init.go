@@ -43,8 +43,9 @@ func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
 func stage(name string, err error) error {
-	if err == nil {
-		return nil
+	var inner *stageError
+	if err == nil || errors.As(err, &inner) { // it knows its stage
+		return err
 	}
 	return &stageError{name, err}
 }

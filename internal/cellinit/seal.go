@@ -245,6 +245,9 @@ func (c *cell) landlockInit() error {
 	}
 	defer unix.Close(fd)
 	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
+		if errno == unix.ENOTSUP { // what the runtime answers where C code is linked
+			return stage("program", errors.New("built with cgo, it cannot seal all its threads"))
+		}
 		return fmt.Errorf("all threads of init: %w", errno)
 	}
 	c.step("landlock init")
