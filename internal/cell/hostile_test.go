@@ -182,6 +182,9 @@ func TestHostileLauncher(t *testing.T) {
 		f.hook.Store(&once)
 		begin := time.Now()
 		r, err := h.Run(context.Background(), fakeJob(t, h), Streams{})
+		if name == "pidfds for all" && err == nil && r.Verdict == api.SetupFailed {
+			want = api.SetupFailed // which of its two lies is seen first is its own choice
+		}
 		if err != nil || r.Verdict != want {
 			t.Errorf("%s: %v %+v", name, err, r)
 		}
