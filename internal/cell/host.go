@@ -18,6 +18,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/attest"
 	"github.com/glovebox-dev/glovebox/internal/cellproto"
 	"github.com/glovebox-dev/glovebox/internal/cgroup"
+	"github.com/glovebox-dev/glovebox/internal/landlock"
 )
 
 // Host is one launcher and the cells it starts. It is safe for concurrent use.
@@ -198,7 +199,7 @@ func (h *Host) detect() {
 	_ = unix.Uname(&uts)
 	h.feat.kernel = unix.ByteSliceToString(uts.Release[:])
 	if !h.off("landlock") {
-		h.feat.landlock = landlockABI()
+		h.feat.landlock = landlock.ABI()
 	}
 	// An operation with no meaning: EINVAL from a kernel with seccomp.
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, 0xffff, 0, 0)

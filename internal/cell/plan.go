@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/cellproto"
+	"github.com/glovebox-dev/glovebox/internal/landlock"
 )
 
 // plan is the root that a host shows its cells: the launcher builds it once,
@@ -140,55 +141,10 @@ func expand(patterns []string) []string {
 	return out
 }
 
-// Landlock's rights, from linux/landlock.h.
-const (
-	llExecute = 1 << iota
-	llWriteFile
-	llReadFile
-	llReadDir
-	llRemoveDir
-	llRemoveFile
-	llMakeChar
-	llMakeDir
-	llMakeReg
-	llMakeSock
-	llMakeFifo
-	llMakeBlock
-	llMakeSym
-	llRefer    // ABI 2
-	llTruncate // ABI 3
-	llIoctlDev // ABI 5
-)
-
-const (
-	llNetTCP    = 1<<0 | 1<<1 // ABI 4: bind and connect
-	llScopeUnix = 1 << 0      // ABI 6: abstract sockets
-	llScopeKill = 1 << 1      // ABI 6: signals
-)
-
-// landlockABI asks the kernel for the newest version that it knows; 0 is none.
-func landlockABI() int {
-	r, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1)
-	if errno != 0 {
-		return 0
-	}
-	return int(r)
-}
-
-// handled are the rights that a ruleset of this version can refuse: all.
-func handled(abi int) uint64 {
-	fs := uint64(llMakeSym<<1 - 1)
-	if abi >= 2 {
-		fs |= llRefer
-	}
-	if abi >= 3 {
-		fs |= llTruncate
-	}
-	if abi >= 5 {
-		fs |= llIoctlDev
-	}
-	return fs
-}
+// workRights are those on the guest's own directories, without Execute: no
+// devices, no sockets.
+const workRights = landlock.WriteFile | landlock.ReadFile | landlock.ReadDir | landlock.RemoveDir | landlock.RemoveFile |
+	landlock.MakeDir | landlock.MakeReg | landlock.MakeFifo | landlock.MakeSym | landlock.Refer | landlock.Truncate
 
 // landlock makes the guest's ruleset and init's. The guest's signals and
 // abstract sockets end at the edge of its domain; init's must reach the guest.
@@ -196,33 +152,31 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 	if abi == 0 {
 		return
 	}
-	fs := handled(abi)
+	fs := landlock.Handled(abi)
 	var rules []cellproto.LandlockRule
 	for _, path := range p.paths {
-		access := uint64(llExecute | llReadFile | llReadDir)
+		access := uint64(landlock.Execute | landlock.ReadFile | landlock.ReadDir)
 		if st, err := os.Stat(path); err == nil && !st.IsDir() && path != "/proc" {
-			access = llExecute | llReadFile
+			access = landlock.Execute | landlock.ReadFile
 		}
 		rules = append(rules, cellproto.LandlockRule{Path: path, Access: access & fs})
 	}
-	work := uint64(llWriteFile|llReadFile|llReadDir|llRemoveDir|llRemoveFile|llMakeDir|llMakeReg|llMakeFifo|llMakeSym|llRefer|llTruncate) & fs
+	work := workRights & fs
 	rules = append(rules,
-		cellproto.LandlockRule{Path: "/box", Access: work | llExecute},
-		cellproto.LandlockRule{Path: "/tmp", Access: work | llExecute},
+		cellproto.LandlockRule{Path: "/box", Access: work | landlock.Execute},
+		cellproto.LandlockRule{Path: "/tmp", Access: work | landlock.Execute},
 		cellproto.LandlockRule{Path: "/dev/shm", Access: work},
-		cellproto.LandlockRule{Path: "/dev", Access: llReadDir},
+		cellproto.LandlockRule{Path: "/dev", Access: landlock.ReadDir},
 	)
 	for _, d := range devices {
-		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (llReadFile | llWriteFile | llTruncate) & fs})
+		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (landlock.ReadFile | landlock.WriteFile | landlock.Truncate) & fs})
 	}
 	guest = cellproto.Landlock{HandledFS: fs, Rules: rules}
 	init = guest
-	if abi >= 4 && !loopback {
-		guest.HandledNet = llNetTCP
+	if !loopback {
+		guest.HandledNet = landlock.HandledNet(abi)
 	}
-	if abi >= 6 {
-		guest.Scoped = llScopeUnix | llScopeKill
-	}
+	guest.Scoped = landlock.Scopes(abi)
 	return guest, init
 }
 

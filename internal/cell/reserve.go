@@ -54,10 +54,41 @@ func (r *reserve) fill() {
 				return
 			}
 		}
+		if !r.wanted() {
+			return
+		}
+	}
+}
+
+// How long the reserve waits for quiet before it is filled again, after the
+// last taking and after the first.
+const (
+	quiet     = 15 * time.Millisecond
+	impatient = 150 * time.Millisecond
+)
+
+// wanted waits until one was taken and the run that took it is likely to be on
+// its way: on cgroup v1 a thread that enters a group holds up every fork and exit
+// of the machine for some milliseconds. It reports false when the host closes.
+func (r *reserve) wanted() bool {
+	select {
+	case <-r.want:
+	case <-r.h.ctx.Done():
+		return false
+	}
+	calm, last := time.NewTimer(quiet), time.NewTimer(impatient)
+	defer calm.Stop()
+	defer last.Stop()
+	for {
 		select {
 		case <-r.want:
+			calm.Reset(quiet)
+		case <-calm.C:
+			return true
+		case <-last.C:
+			return true
 		case <-r.h.ctx.Done():
-			return
+			return false
 		}
 	}
 }
