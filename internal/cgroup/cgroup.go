@@ -37,6 +37,8 @@ type UnavailableError struct {
 	Reason     string // what was found
 	Remedy     string // the smallest change that mends it; never empty
 	Err        error  // the cause, may be nil
+
+	base string // on v1, the directory that would mend it
 }
 
 // Error gives all of it on one line.

@@ -89,11 +89,17 @@ func findV1(sys *system, entries []entry, mounts []mount) (*Host, error) {
 			h.version = Hybrid
 		}
 	}
+	var refused *UnavailableError // the first of a controller that is required
+	var bases []string            // every directory that root could make
 	for _, c := range append(slices.Clone(required), optionalV1...) {
 		t, err := treeV1(sys, c, entries, mounts)
-		if err != nil {
-			if slices.Contains(required, c) {
-				return nil, err
+		var u *UnavailableError
+		if errors.As(err, &u) {
+			if u.base != "" && !slices.Contains(bases, u.base) {
+				bases = append(bases, u.base)
+			}
+			if refused == nil && slices.Contains(required, c) {
+				refused = u
 			}
 			h.missing = append(h.missing, c)
 			continue
@@ -104,10 +110,23 @@ func findV1(sys *system, entries []entry, mounts []mount) (*Host, error) {
 		}
 		h.trees = append(h.trees, t)
 	}
-	return h, nil
+	if refused == nil {
+		return h, nil
+	}
+	if refused.base != "" {
+		refused.Remedy = remedyMake(bases...)
+	}
+	return nil, refused
 }
 
-// treeV1 finds the nearest ancestor that can host a group with the controller.
+// remedyMake makes the groups that are missing, all in one.
+func remedyMake(bases ...string) string {
+	all := strings.Join(bases, " ")
+	return fmt.Sprintf("as root, once: `mkdir -p %s && chown %d %s`", all, os.Geteuid(), all)
+}
+
+// treeV1 finds the nearest ancestor that can host a group with the controller. The
+// error is an *UnavailableError.
 func treeV1(sys *system, controller string, entries []entry, mounts []mount) (*hierarchy, error) {
 	at := slices.IndexFunc(entries, func(e entry) bool { return slices.Contains(e.controllers, controller) })
 	if at < 0 {
@@ -136,7 +155,7 @@ func treeV1(sys *system, controller string, entries []entry, mounts []mount) (*h
 		}
 		base := filepath.Join(dirs[0], baseName)
 		fail = &UnavailableError{Controller: controller, Reason: "no group from " + dirs[0] + " upwards may be written to",
-			Remedy: fmt.Sprintf("as root, once: `mkdir -p %s && chown %d %s`", base, os.Geteuid(), base)}
+			Remedy: remedyMake(base), base: base}
 	}
 	return nil, fail
 }

@@ -302,3 +302,21 @@ func TestKernelMemoryUncounted(t *testing.T) {
 		t.Error("a v1 kernel without the file passes")
 	}
 }
+
+// The remedy of a v1 host names every group that is missing, the optional ones
+// too, so that one command is enough.
+//
+// proves part of H-83 X-05
+func TestRemedyNamesAllTrees(t *testing.T) {
+	f := newFake(t, "4:memory:/a\n3:cpu,cpuacct:/\n2:pids:/a/b\n", v1Mounts("rw", "memory", "cpu,cpuacct", "pids"))
+	f.v1Dirs("memory/a", "cpu,cpuacct", "pids/a/b")
+	for _, p := range []string{"memory", "memory/a", "pids", "pids/a", "pids/a/b", "cpu,cpuacct"} {
+		f.denied["/sys/fs/cgroup/"+p] = true
+	}
+	u := f.findError("memory")
+	for _, dir := range []string{"memory/a/glovebox", "pids/a/b/glovebox", "cpu,cpuacct/glovebox"} {
+		if strings.Count(u.Remedy, dir) != 2 {
+			t.Errorf("%s is not made and given in %q", dir, u.Remedy)
+		}
+	}
+}
