@@ -87,7 +87,7 @@ func (f *runFlags) entry(p *glovebox.Program, path string) error {
 	}
 	if p.Language = f.language; p.Language == "" {
 		if p.Language = languages.Detect(path, text); p.Language == "" {
-			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s)", path, strings.Join(languages.Names(), ", "))
+			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s), or run it as a command: -- %s", path, strings.Join(languages.Names(), ", "), path)
 		}
 	}
 	p.Files = append(p.Files, first)
