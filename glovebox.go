@@ -62,11 +62,11 @@ type Options struct {
 	InitPath string
 	// Armed is how many sealed cells wait for a program, so that a Run need not
 	// wait for one to be built. Zero means 2; a negative number means none. An
-	// armed cell takes about 2.5 MB.
+	// armed cell takes about 1 MB of its own.
 	Armed int
-	// Prepared is how many places for cells (a thread of the launcher, control
-	// groups with their limits written, network, IPC and UTS namespaces) are made
-	// ahead of need. Zero means 2; a negative number means none.
+	// Prepared is how many cells are begun ahead of need as far as nothing depends
+	// on the program: control groups with their limits written, namespaces, and a
+	// started init, about 1 MB each. Zero means 2; a negative number means none.
 	Prepared int
 	// Once says that this Box will run one program. Nothing is then made ahead of
 	// need, and the program gets the cell on which New proves the sandbox.

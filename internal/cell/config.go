@@ -33,7 +33,7 @@ type Config struct {
 	Mode     Mode
 	InitPath string   // the glovebox-init to use; empty: beside the program
 	Armed    int      // cells kept armed; 0 none
-	Reserve  int      // slots kept prepared; 0 none
+	Reserve  int      // cells kept prepared, not armed; 0 none
 	Once     bool     // there will be one run: it gets the cell that Open proves the sandbox on
 	MaxCells int      // cells alive at once, armed ones not counted
 	Paths    []string // what languages need of the host beside /usr

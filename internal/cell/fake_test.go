@@ -204,7 +204,7 @@ func playInit(mode string, control *os.File) {
 	if err != nil || !playArm(mode, arm, say, raw) {
 		return
 	}
-	armed := cellproto.Armed{Nonce: arm.Nonce, SealedTID: uint64(os.Getpid())}
+	armed := cellproto.Armed{Nonce: arm.Nonce}
 	say(cellproto.TypeArmed, armed.Encode())
 	if mode == "armed twice" {
 		say(cellproto.TypeArmed, armed.Encode())

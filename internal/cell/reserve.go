@@ -9,8 +9,9 @@ import (
 // unused.
 const maxArmedAge = 10 * time.Minute
 
-// reserve keeps a number of cells made ahead of need, up to some point. A failure to make one is
-// not repeated at once; whoever needs one then makes it and sees the error.
+// reserve keeps a number of cells made ahead of need, up to some point. A
+// failure to make one is not repeated at once; whoever needs one then makes it
+// and sees the error.
 type reserve struct {
 	h     *Host
 	size  int

@@ -137,7 +137,8 @@ func spareThreads() {
 }
 
 // keep is the main thread's life after sealing: the second keeper of the
-// deadline, and the one that notices that the host is gone. Each of these ends the process, and with it the namespace.
+// deadline, and the one that notices that the host is gone. Both end the
+// process, and with it the namespace.
 func (c *cell) keep() {
 	fds := []unix.PollFd{
 		{Fd: FDControl, Events: unix.POLLRDHUP},

@@ -40,7 +40,7 @@ func (c *cell) seal() error {
 	}
 	c.step("sealed")
 	report := cellproto.Armed{
-		Nonce: c.arm.Nonce, Probes: attest.Run(c.arm.Probes), SealedTID: uint64(unix.Gettid()),
+		Nonce: c.arm.Nonce, Probes: attest.Run(c.arm.Probes),
 	}
 	c.step("attested")
 	report.Layers, report.Steps = c.layer, c.steps

@@ -111,8 +111,6 @@ type Armed struct {
 	Probes []ProbeResult
 	// Steps are names and nanoseconds since the start of init.
 	Steps []Step
-	// SealedTID is the thread that will fork the guest, in the cell's own numbers.
-	SealedTID uint64
 }
 
 // Step is one timed step of init.

@@ -87,7 +87,6 @@ func (a *Armed) Encode() []byte {
 	encodeList(e, a.Layers, putApplied)
 	encodeList(e, a.Probes, putProbe)
 	encodeList(e, a.Steps, putStep)
-	e.num(a.SealedTID)
 	return e.b
 }
 
@@ -98,7 +97,6 @@ func DecodeArmed(p []byte) (*Armed, error) {
 	a.Layers = decodeList(d, getApplied)
 	a.Probes = decodeList(d, getProbe)
 	a.Steps = decodeList(d, getStep)
-	a.SealedTID = d.num()
 	return a, d.end()
 }
 

@@ -16,7 +16,7 @@ const (
 	// LaunchDrop gives a prepared slot up.
 	LaunchDrop LaunchType = 3
 	// LaunchBase, the first message, builds the root that every cell begins with:
-	// Ops and Hostname. It is answered by LaunchPrepared of slot 0.
+	// Ops, StandIns and Hostname. It is answered by LaunchPrepared.
 	LaunchBase LaunchType = 4
 
 	LaunchPrepared LaunchType = 11 // the slot stands

@@ -59,7 +59,7 @@ func samples() map[string][]byte {
 		Probes: []string{"a", "b"}, Off: []string{"cgroup"},
 	}
 	armed := &cellproto.Armed{Nonce: []byte("n"), Layers: []cellproto.Applied{{Layer: "root", OK: true, Detail: "d"}},
-		Probes: []cellproto.ProbeResult{{Name: "p", Errno: 13}}, Steps: []cellproto.Step{{Name: "s", NS: 1 << 40}}, SealedTID: 9}
+		Probes: []cellproto.ProbeResult{{Name: "p", Errno: 13}}, Steps: []cellproto.Step{{Name: "s", NS: 1 << 40}}}
 	job := &cellproto.Job{Argv: []string{"/bin/true", ""}, Env: []string{"A=b"}, Dir: "/box",
 		Files:     []cellproto.JobFile{{Name: "f", Mode: 0o755, Data: []byte{0, 1, 0xff}}},
 		StandIns:  []cellproto.StandIn{{Path: "stat", Data: []byte("cpu")}},
