@@ -89,8 +89,9 @@ type Options struct {
 
 // Box runs programs. It is safe for concurrent use; Close it.
 type Box struct {
-	host *cell.Host
-	max  api.Limits
+	host      *cell.Host
+	max       api.Limits
+	languages languages.Set
 }
 
 // New finds out what this host can enforce, proves it on a throwaway cell, and
@@ -106,13 +107,13 @@ func New(o Options) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Box{host: host, max: cfg.Max}, nil
+	return &Box{host: host, max: cfg.Max, languages: languages.Builtin()}, nil
 }
 
 func (o Options) config() (cell.Config, error) {
 	cfg := cell.Config{
 		Mode: cell.Mode(o.Sandbox), InitPath: o.InitPath, Armed: o.Armed, MaxCells: o.MaxCells,
-		Paths: languages.Paths(), Additions: o.Profiles, Log: o.Logger, ControlOff: o.controlOff,
+		Paths: languages.Builtin().Paths(), Additions: o.Profiles, Log: o.Logger, ControlOff: o.controlOff,
 		Max: api.MaxLimits(runtime.NumCPU(), machineMemory()).Lower(o.MaxLimits),
 	}
 	switch o.Sandbox {

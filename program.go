@@ -4,10 +4,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -32,37 +30,40 @@ func (b *Box) resolve(p *Program) (*cell.Job, error) {
 	if err := checkShape(p); err != nil {
 		return nil, err
 	}
-	job := &cell.Job{Profile: cell.DefaultProfile, Loopback: p.Network == api.NetworkLoopback}
+	job := &cell.Job{Profile: cell.DefaultProfile, Loopback: p.Network == api.NetworkLoopback, Artifacts: p.Artifacts}
 	if p.Profile != "" {
 		if _, err := seccomp.Load(p.Profile, seccomp.Options{}); err != nil {
 			return nil, &FieldError{Field: "profile", Value: fmt.Sprintf("%q", p.Profile), Reason: "is not known"}
 		}
 		job.Profile = p.Profile
 	}
-	env := map[string]string{}
-	maps.Copy(env, baseEnv)
 	var lang *languages.Language
-	defaults := api.DefaultLimits()
+	var err error
 	if p.Language != "" {
-		var err error
-		if lang, err = b.language(p, job, env); err != nil {
+		if lang, err = b.language(p.Language); err != nil {
 			return nil, err
 		}
-		defaults = lang.Limits.Over(defaults)
-	} else {
-		job.Argv = append(slices.Clone(p.Command), p.Args...)
 	}
-	if err := addEnv(env, p.Env, lang); err != nil {
-		return nil, err
-	}
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		job.Env = append(job.Env, k+"="+env[k])
-	}
-	var err error
 	if job.Files, err = filesOf(p, lang); err != nil {
 		return nil, err
 	}
+	defaults := api.DefaultLimits()
+	if lang != nil {
+		defaults = lang.Limits.Over(defaults)
+	}
 	if job.Limits, err = p.Limits.Resolve(defaults, b.max); err != nil {
+		return nil, err
+	}
+	var env map[string]string
+	if lang == nil {
+		if p.Limits.Compile != nil {
+			return nil, &FieldError{Field: "limits.compile", Reason: "is for a language that is compiled"}
+		}
+		job.Argv, env = slices.Concat(p.Command, p.Args), baseEnv
+	} else if env, err = b.steps(p, lang, job); err != nil {
+		return nil, err
+	}
+	if job.Env, err = environ(env, p.Env, lang, cell.CPUs(job.Limits.CPUPercent)); err != nil {
 		return nil, err
 	}
 	return job, checkFit(job)
@@ -79,13 +80,19 @@ func checkFit(job *cell.Job) error {
 			inodes[name] = true
 		}
 	}
-	switch n := int64(len(inodes)); {
-	case size > job.Limits.DiskBytes:
-		return &FieldError{Field: "files", Value: size, Reason: fmt.Sprintf("must take at most limits.disk_bytes, %d", job.Limits.DiskBytes)}
-	case n > job.Limits.DiskFiles:
-		return &FieldError{Field: "files", Value: n, Reason: fmt.Sprintf("must be at most limits.disk_files, %d, with their directories", job.Limits.DiskFiles)}
+	fit := func(prefix string, l Limits) error {
+		switch n := int64(len(inodes)); {
+		case size > l.DiskBytes:
+			return &FieldError{Field: "files", Value: size, Reason: fmt.Sprintf("must take at most %sdisk_bytes, %d", prefix, l.DiskBytes)}
+		case n > l.DiskFiles:
+			return &FieldError{Field: "files", Value: n, Reason: fmt.Sprintf("must be at most %sdisk_files, %d, with their directories", prefix, l.DiskFiles)}
+		}
+		return nil
 	}
-	return nil
+	if err := fit("limits.", job.Limits); err != nil || job.Compile == nil {
+		return err
+	}
+	return fit("limits.compile.", job.Compile.Limits)
 }
 
 // checkShape refuses what contradicts itself.
@@ -112,6 +119,14 @@ func checkShape(p *Program) error {
 	case p.Isolation != "" && p.Isolation != api.IsolationProcess:
 		return &FieldError{Field: "isolation", Value: p.Isolation, Reason: `must be "process"`}
 	}
+	for i, a := range p.Artifacts {
+		if i == api.MaxPatterns {
+			return &FieldError{Field: "artifacts", Value: len(p.Artifacts), Reason: fmt.Sprintf("must have at most %d elements", api.MaxPatterns)}
+		}
+		if err := api.CheckPattern(a); err != nil {
+			return &FieldError{Field: fmt.Sprintf("artifacts[%d]", i), Value: fmt.Sprintf("%q", a), Reason: err.Error()}
+		}
+	}
 	if err := checkStrings("command", p.Command); err != nil {
 		return err
 	}
@@ -129,60 +144,6 @@ func checkStrings(field string, list []string) error {
 		if strings.IndexByte(s, 0) >= 0 {
 			return &FieldError{Field: fmt.Sprintf("%s[%d]", field, i), Reason: "must not hold a NUL byte"}
 		}
-	}
-	return nil
-}
-
-// baseEnv is the environment of every guest.
-var baseEnv = map[string]string{
-	"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/box", "TMPDIR": "/tmp", "USER": "guest", "LOGNAME": "guest",
-	"LANG": "C.UTF-8", "TZ": "UTC",
-}
-
-// language fills in what the language says.
-func (b *Box) language(p *Program, job *cell.Job, env map[string]string) (*languages.Language, error) {
-	lang := languages.Find(p.Language)
-	if lang == nil {
-		return nil, &FieldError{Field: "language", Value: p.Language, Reason: "is not known; known are " + strings.Join(languages.Names(), ", ")}
-	}
-	program, ok := lang.Program()
-	if !ok {
-		return nil, &FieldError{Field: "language", Value: p.Language, Reason: "is not installed on this host (looked for " + strings.Join(lang.Programs, ", ") + ")"}
-	}
-	entry := lang.File
-	switch {
-	case p.Entry != "":
-		if !slices.ContainsFunc(p.Files, func(f File) bool { return f.Name == p.Entry }) {
-			return nil, &FieldError{Field: "entry", Value: p.Entry, Reason: "is not the name of one of the files"}
-		}
-		entry = p.Entry
-	case len(p.Files) > 0:
-		entry = p.Files[0].Name
-	}
-	job.Argv = lang.Argv(program, entry, p.Args)
-	maps.Copy(env, lang.Env)
-	return lang, nil
-}
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-func addEnv(env, add map[string]string, lang *languages.Language) error {
-	size := 0
-	for k, v := range add {
-		field := "env." + k
-		if !envName.MatchString(k) {
-			return &FieldError{Field: "env", Value: fmt.Sprintf("%q", k), Reason: "a name must match " + envName.String()}
-		}
-		if lang != nil && slices.Contains(lang.Reserved, k) {
-			return &FieldError{Field: field, Reason: "is reserved by the language " + lang.Name}
-		}
-		if strings.IndexByte(v, 0) >= 0 {
-			return &FieldError{Field: field, Reason: "must not hold a NUL byte"}
-		}
-		if size += len(k) + len(v) + 2; size > maxEnvSize || len(k)+len(v)+2 > maxArgSize {
-			return &FieldError{Field: field, Reason: fmt.Sprintf("the environment must have at most %d bytes, one variable at most %d", maxEnvSize, maxArgSize)}
-		}
-		env[k] = v
 	}
 	return nil
 }

@@ -17,6 +17,9 @@ type Limits struct {
 	OpenFiles   int64 `json:"open_files,omitempty"`   // descriptors a process
 	DiskBytes   int64 `json:"disk_bytes,omitempty"`   // /box, /tmp and /dev/shm together
 	DiskFiles   int64 `json:"disk_files,omitempty"`   // inodes of the same
+
+	// Compile bounds the compiler by the same names; it has none of its own.
+	Compile *Limits `json:"compile,omitempty"`
 }
 
 const (
@@ -32,6 +35,14 @@ func DefaultLimits() Limits {
 		StdoutBytes: mib, StderrBytes: mib, FileBytes: 64 * mib, OpenFiles: 256,
 		DiskBytes: 128 * mib, DiskFiles: 10_000,
 	}
+}
+
+// DefaultCompileLimits are the limits of a compiler whose Program and language
+// say nothing.
+func DefaultCompileLimits() Limits {
+	l := DefaultLimits()
+	l.WallMS, l.CPUMS, l.CPUPercent, l.MemoryBytes, l.Pids = 30_000, 30_000, 200, gib, 128
+	return l
 }
 
 // MaxLimits are the ceilings of the library on a machine with the given number
@@ -77,7 +88,24 @@ func MinLimits() Limits {
 // Resolve fills the zero fields from def and checks every field against its
 // floor and against max, in which every field must be set. The error is a *[FieldError] naming the field as "limits.NAME".
 func (l Limits) Resolve(def, max Limits) (Limits, error) {
+	return l.resolve("limits.", def, max)
+}
+
+// ResolveCompile does the same for the limits of the compiler, which errors name
+// as "limits.compile.NAME".
+func (l Limits) ResolveCompile(def, max Limits) (Limits, error) {
+	if l.Compile == nil {
+		return Limits{}.resolve("", def, max)
+	}
+	if l.Compile.Compile != nil {
+		return Limits{}, &FieldError{Field: "limits.compile.compile", Reason: "is not known"}
+	}
+	return l.Compile.resolve("limits.compile.", def, max)
+}
+
+func (l Limits) resolve(prefix string, def, max Limits) (Limits, error) {
 	out := l
+	out.Compile = nil
 	for _, f := range limitFields {
 		v := f.of(&out)
 		if *v == 0 {
@@ -85,7 +113,7 @@ func (l Limits) Resolve(def, max Limits) (Limits, error) {
 		}
 		lo, hi := f.floor, *f.of(&max)
 		if *v < lo || *v > hi {
-			return Limits{}, &FieldError{Field: "limits." + f.name, Value: *v,
+			return Limits{}, &FieldError{Field: prefix + f.name, Value: *v,
 				Reason: fmt.Sprintf("must be between %d and %d", lo, hi)}
 		}
 	}

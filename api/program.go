@@ -34,6 +34,9 @@ type Program struct {
 	Stdin []byte `json:"stdin,omitempty"`
 	// Limits bound the run. Zero fields mean the language's defaults.
 	Limits Limits `json:"limits,omitzero"`
+	// Artifacts are patterns of files below /box that are given back after the
+	// program has exited; see [CheckPattern]. At most 100.
+	Artifacts []string `json:"artifacts,omitempty"`
 	// Network is "none" (the default) or "loopback".
 	Network string `json:"network,omitempty"`
 	// Profile names what the cell may do. Empty means the language's own.

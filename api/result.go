@@ -24,6 +24,7 @@ const (
 	CauseCPU    = "cpu"
 	CauseStdout = "stdout"
 	CauseStderr = "stderr"
+	CauseMemory = "memory" // of the compiler, with compile_error
 )
 
 // Result is everything known of one run after it has ended. Counters come from
@@ -58,6 +59,13 @@ type Result struct {
 	StdoutBase64 string    `json:"stdout_base64,omitempty"`
 	StderrBase64 string    `json:"stderr_base64,omitempty"`
 	Truncated    Truncated `json:"truncated"`
+	// Compile is what the compiler did, nil for a language without one.
+	Compile *Compile `json:"compile,omitempty"`
+	// Artifacts are the files that the program was asked for, in order of their
+	// names, RefusedArtifacts what was found or asked for and not given, with the
+	// reason. There are none unless the program exited by itself.
+	Artifacts        []Artifact        `json:"artifacts,omitempty"`
+	RefusedArtifacts []RefusedArtifact `json:"refused_artifacts,omitempty"`
 	// QueueMS is the time spent waiting for a free cell, SetupMS the time from
 	// then to the guest's exec. Warm says that the cell was already armed.
 	QueueMS  float64  `json:"queue_ms"`
@@ -68,6 +76,43 @@ type Result struct {
 	Message    string   `json:"message,omitempty"`
 	Evidence   Evidence `json:"evidence"`
 	APIVersion string   `json:"api_version"`
+}
+
+// Compile is what the compiler did, in a cell of its own.
+type Compile struct {
+	// ExitCode is nil when the compiler did not exit by itself.
+	ExitCode  *int      `json:"exit_code"`
+	Stdout    string    `json:"stdout"`
+	Stderr    string    `json:"stderr"`
+	Truncated Truncated `json:"truncated"`
+	WallMS    float64   `json:"wall_ms"`
+	CPUMS     *float64  `json:"cpu_ms"`
+	PeakBytes *int64    `json:"peak_bytes"`
+	// Cached says that the product was not made for this run. It is false: no
+	// product is ever used twice.
+	Cached bool `json:"cached"`
+}
+
+// Artifact is one file that a program left below /box.
+type Artifact struct {
+	// Name is relative to /box and keeps to the grammar of [CheckFileName].
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+	// Mode is the permission bits.
+	Mode   uint32 `json:"mode"`
+	SHA256 string `json:"sha256"` // of the content, in hexadecimal
+	// Content is the bytes; in JSON their base64 form. URL is where a service
+	// keeps them instead.
+	Content []byte `json:"content,omitempty"`
+	URL     string `json:"url,omitempty"`
+}
+
+// RefusedArtifact is a file or pattern that gave nothing.
+type RefusedArtifact struct {
+	// Name is the file's or the pattern's. What a file name must not have is
+	// written as in a Go string literal: "a\nb".
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // Truncated says which stream lost bytes to its limit.
@@ -118,8 +163,12 @@ type Status struct {
 
 // Event is one moment of a run as it happens.
 type Event struct {
-	// Type is "started", "chunk", "stats" or "finished".
+	// Type is "compiled", "started", "chunk", "stats" or "finished". A program
+	// that must be compiled begins with "compiled"; it has no "started" when the
+	// compiler refused it.
 	Type string `json:"type"`
+	// Compile belongs to "compiled".
+	Compile *Compile `json:"compile,omitempty"`
 	// Stream is "stdout" or "stderr" of a chunk.
 	Stream string `json:"stream,omitempty"`
 	// Data is the text of a chunk. A chunk never splits a UTF-8 character;

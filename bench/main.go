@@ -150,7 +150,7 @@ func times() error {
 		table("the same, ratio to fork + exec", fork, a)
 		runtime.KeepAlive(ballast)
 	}
-	python, _ := languages.Find("python").Program()
+	python, _ := languages.Builtin().Find("python").Program()
 	plain := &subject{name: "fork + exec python3 print(1)", once: func() error { return exec.Command(python, "-c", "print(1)").Run() }}
 	peer := &subject{name: "bubblewrap python3 print(1)", once: bwrap(python, "-c", "print(1)")}
 	c := &subject{name: "cold cell python print(1)", once: in(cold, hello)}

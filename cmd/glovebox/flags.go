@@ -71,7 +71,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		flagGroups[cmd.Name()] = append(flagGroups[cmd.Name()], flagGroup{title, text})
 	}
 	group("Program", func(g *cobra.Command) {
-		g.Flags().StringVarP(&f.language, "language", "l", "", "`name` of its language: "+strings.Join(languages.Names(), ", "))
+		g.Flags().StringVarP(&f.language, "language", "l", "", "`name` of its language: "+strings.Join(languages.Builtin().Names(), ", "))
 		g.Flags().StringVarP(&f.code, "code", "e", "", "run this `text` in place of a file")
 		g.Flags().StringVarP(&f.stdin, "stdin", "i", "", "`file` for its standard input, - for the own even if that is a terminal")
 		g.Flags().StringArrayVar(&f.files, "file", nil, "a further `file`, put beside the program into /box (repeatable; all together at most 8MiB)")
@@ -134,8 +134,8 @@ func (f *runFlags) check() error {
 			return err
 		}
 	}
-	if f.given("language") && languages.Find(f.language) == nil {
-		return usagef("-l %q: must be one of %s", f.language, strings.Join(languages.Names(), ", "))
+	if f.given("language") && languages.Builtin().Find(f.language) == nil {
+		return usagef("-l %q: must be one of %s", f.language, strings.Join(languages.Builtin().Names(), ", "))
 	}
 	return nil
 }

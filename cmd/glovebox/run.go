@@ -56,7 +56,7 @@ func newRun() *cobra.Command {
 	complete := func(flag string, words ...string) {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
-	complete("language", languages.Names()...)
+	complete("language", languages.Builtin().Names()...)
 	complete("network", "none", "loopback")
 	complete("sandbox", "require", "auto")
 	complete("json", "stream")
@@ -114,7 +114,7 @@ func start(ctx context.Context, box *glovebox.Box, p glovebox.Program, stdin io.
 // effective are the limits in force for a program, for the words about them.
 func effective(p glovebox.Program) glovebox.Limits {
 	l := p.Limits
-	if lang := languages.Find(p.Language); lang != nil {
+	if lang := languages.Builtin().Find(p.Language); lang != nil {
 		l = l.Over(lang.Limits)
 	}
 	return l.Over(api.DefaultLimits())

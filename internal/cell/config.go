@@ -68,7 +68,22 @@ type Job struct {
 	Env      []string
 	Files    []File
 	Limits   api.Limits // every field set
+	// Artifacts are the patterns of files to give back.
+	Artifacts []string
+	// Compile, if there is one, comes first, in a cell of its own that has the same
+	// files. What it leaves in ProductDir the program has there, read-only.
+	Compile *Step
 }
+
+// Step is the compiler's part of a job.
+type Step struct {
+	Argv   []string
+	Env    []string
+	Limits api.Limits // every field set
+}
+
+// ProductDir is where a compiler leaves its product and a program finds it.
+const ProductDir = "/prog"
 
 // File is one file to be written below /box.
 type File struct {

@@ -284,7 +284,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 	d := api.DefaultLimits()
 	a := &cellproto.Arm{
 		Nonce: nonce, Loopback: k.loopback,
-		StandIns: standIns(d.MemoryBytes, cellCPUs(d.CPUPercent)),
+		StandIns: standIns(d.MemoryBytes, CPUs(d.CPUPercent)),
 		ProcKeep: procKeep, ProcCommon: procCommon,
 		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
 		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil && !h.off("groups"),

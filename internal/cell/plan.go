@@ -226,8 +226,8 @@ func standIn(path, format string, args ...any) cellproto.StandIn {
 	return cellproto.StandIn{Path: path, Data: fmt.Appendf(nil, format, args...)}
 }
 
-// cellCPUs is how many processors a share of per cents is.
-func cellCPUs(percent int64) int {
+// CPUs is how many processors a share of per cents is.
+func CPUs(percent int64) int {
 	return max(1, min(int((percent+99)/100), runtime.NumCPU()))
 }
 

@@ -158,7 +158,7 @@ func (r *run) start() error {
 	wall := time.Duration(l.WallMS) * time.Millisecond
 	j := &cellproto.Job{
 		Argv: r.job.Argv, Env: r.job.Env, Dir: "/box",
-		StandIns:  standIns(l.MemoryBytes, cellCPUs(l.CPUPercent)),
+		StandIns:  standIns(l.MemoryBytes, CPUs(l.CPUPercent)),
 		FileBytes: uint64(l.FileBytes), OpenFiles: uint64(l.OpenFiles),
 		CPUSeconds: uint64((l.CPUMS+999)/1000 + 1),
 		DeadlineMS: uint64((wall + grace) / time.Millisecond),
