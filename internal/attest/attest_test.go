@@ -57,7 +57,7 @@ func TestCheckMounts(t *testing.T) {
 			}
 			mounts = append(mounts, m)
 		}
-		err := CheckMounts(mounts, []string{"/usr"})
+		err := CheckMounts(mounts, []string{"/usr"}, false)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}

@@ -277,11 +277,11 @@ func (m Mount) Has(option string) bool {
 }
 
 // CheckMounts wants every mount of a cell to be one that its root is made of:
-// read-only except the three of the disk, nosuid, private, and below one of
-// the listed prefixes where it shows the host.
-func CheckMounts(mounts []Mount, shown []string) error {
+// read-only except the three of the disk, four for a compiler, nosuid, private,
+// and below one of the listed prefixes where it shows the host.
+func CheckMounts(mounts []Mount, shown []string, maker bool) error {
 	for _, m := range mounts {
-		writable := m.Point == "/box" || m.Point == "/tmp" || m.Point == "/dev/shm"
+		writable := m.Point == "/box" || m.Point == "/tmp" || m.Point == "/dev/shm" || m.Point == "/prog" && maker
 		switch {
 		case m.Propagates:
 			return fmt.Errorf("mount %s is not private", m.Point)
@@ -311,7 +311,7 @@ func ours(m Mount) bool {
 	case m.Type != "tmpfs":
 		return false
 	}
-	return m.Point == "/" || m.Point == "/etc/passwd" || m.Point == "/etc/group" || strings.HasPrefix(m.Point, "/proc/")
+	return m.Point == "/" || m.Point == "/etc/passwd" || m.Point == "/etc/group" || m.Point == "/prog" || strings.HasPrefix(m.Point, "/proc/")
 }
 
 // CheckProc wants the cell's proc to hide every process that a guest may not

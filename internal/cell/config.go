@@ -104,6 +104,9 @@ func (j *Job) kind() kind {
 	return kind{j.Profile, j.Loopback, j.Limits.DiskBytes, j.Limits.DiskFiles}
 }
 
+// maker tells a compiler's cell.
+func (k kind) maker() bool { return k.profile == CompileProfile }
+
 // defaultKind is what the pool arms.
 func defaultKind() kind {
 	d := api.DefaultLimits()
@@ -113,3 +116,6 @@ func defaultKind() kind {
 // DefaultProfile is the profile of a raw command and of every language that
 // names none.
 const DefaultProfile = "language"
+
+// CompileProfile is the profile of compilers.
+const CompileProfile = "compile"

@@ -286,7 +286,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 		Nonce: nonce, Loopback: k.loopback,
 		StandIns: standIns(d.MemoryBytes, CPUs(d.CPUPercent)),
 		ProcKeep: procKeep, ProcCommon: procCommon,
-		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles),
+		DiskBytes: uint64(k.diskBytes), DiskFiles: uint64(k.diskFiles), Maker: k.maker(),
 		UID: uint64(uid), GID: uint64(gid), DropGroups: h.ids != nil && !h.off("groups"),
 		TimeNS: h.feat.timeNS, CoreLimit: h.feat.coreLimit,
 		Probes: attest.Names(h.offProbes(), k.loopback), Off: h.offInside(),

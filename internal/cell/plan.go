@@ -39,7 +39,7 @@ var etcPaths = []string{"/etc/ld.so.cache", "/etc/alternatives"}
 // languages need; those that do not exist are left out.
 func newPlan(extra []string) *plan {
 	p := &plan{}
-	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "etc"} {
+	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "prog", "etc"} {
 		p.dir(d)
 	}
 	p.system()
@@ -88,21 +88,33 @@ func (p *plan) dir(path string) {
 	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpDir, Path: path, Mode: 0o755})
 }
 
-// system shows /usr and, beside it, what the host has there: links on a merged
-// system, directories of their own elsewhere.
+// usrDirs are what packages put into /usr. What an administrator puts there by
+// hand, /usr/local and /usr/src, is shown only as far as a language asks for it.
+var usrDirs = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "share", "include"}
+
+// system shows the programs of the host: what packages have in /usr and, beside
+// it, links to it on a merged system, directories of their own elsewhere.
 func (p *plan) system() {
-	p.bind("/usr")
+	p.dir("usr")
+	for _, d := range usrDirs {
+		p.show("usr/" + d)
+	}
 	for _, d := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
-		st, err := os.Lstat("/" + d)
-		switch {
-		case err != nil:
-		case st.Mode()&os.ModeSymlink != 0:
-			if to, err := os.Readlink("/" + d); err == nil {
-				p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: d, Source: to})
-			}
-		case st.IsDir():
-			p.bind("/" + d)
+		p.show(d)
+	}
+}
+
+// show shows a directory of the host as what it is there: a link or a directory.
+func (p *plan) show(d string) {
+	st, err := os.Lstat("/" + d)
+	switch {
+	case err != nil:
+	case st.Mode()&os.ModeSymlink != 0:
+		if to, err := os.Readlink("/" + d); err == nil {
+			p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: d, Source: to})
 		}
+	case st.IsDir():
+		p.bind("/" + d)
 	}
 }
 
@@ -166,7 +178,9 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 		cellproto.LandlockRule{Path: "/box", Access: work | landlock.Execute},
 		cellproto.LandlockRule{Path: "/tmp", Access: work | landlock.Execute},
 		cellproto.LandlockRule{Path: "/dev/shm", Access: work},
+		cellproto.LandlockRule{Path: ProductDir, Access: work | landlock.Execute}, // read-only by its mount where it must be
 		cellproto.LandlockRule{Path: "/dev", Access: landlock.ReadDir},
+		cellproto.LandlockRule{Path: "/usr", Access: landlock.ReadDir},
 	)
 	for _, d := range devices {
 		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (landlock.ReadFile | landlock.WriteFile | landlock.Truncate) & fs})

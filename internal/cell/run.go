@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -27,6 +28,8 @@ type Streams struct {
 	// Event is called for every event, from one goroutine at a time; a slow
 	// callback slows the guest's output, not its deadlines.
 	Event func(api.Event)
+	// Signals are passed to the guest's first process while it runs.
+	Signals <-chan unix.Signal
 }
 
 // Run gives one job to a cell and returns how it ended. The error is for what
@@ -49,8 +52,23 @@ func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error
 	if h.ctx.Err() != nil {
 		return nil, api.ErrClosed
 	}
-	r := &run{h: h, job: job, streams: s, ctx: ctx}
-	r.result.QueueMS = ms(time.Since(begin))
+	queued := ms(time.Since(begin))
+	r := &run{h: h, job: job, streams: s, ctx: ctx, want: wanted(job)}
+	if job.Compile != nil {
+		made := h.compile(ctx, job)
+		if s.Event != nil && made.compile != nil {
+			s.Event(api.Event{Type: "compiled", Compile: made.compile})
+		}
+		if r.product = made.product; r.product == nil {
+			made.result.QueueMS = queued
+			if s.Event != nil {
+				s.Event(api.Event{Type: "finished", Result: made.result})
+			}
+			return made.result, nil
+		}
+		r.result.Compile = made.compile
+	}
+	r.result.QueueMS = queued
 	r.result.APIVersion = api.Version
 	r.do()
 	return &r.result, nil
@@ -65,6 +83,9 @@ type run struct {
 	ctx     context.Context
 	c       *cell
 	result  api.Result
+
+	product []File            // of the compiler
+	want    cellproto.Collect // what is to be given back
 
 	out     *output
 	started time.Time
@@ -92,6 +113,7 @@ func (r *run) do() {
 	r.result.SetupMS = ms(r.started.Sub(begin))
 	r.watch()
 	r.ended = time.Now()
+	r.collect()
 	r.settle()
 	r.trace(begin)
 }
@@ -162,24 +184,51 @@ func (r *run) start() error {
 		FileBytes: uint64(l.FileBytes), OpenFiles: uint64(l.OpenFiles),
 		CPUSeconds: uint64((l.CPUMS+999)/1000 + 1),
 		DeadlineMS: uint64((wall + grace) / time.Millisecond),
+		Signals:    r.streams.Signals != nil, Collect: r.want,
 	}
 	if c.place.group == nil && !r.h.off("nproc") {
 		j.Tasks = r.h.taskLimit(l.Pids)
 	}
-	for _, f := range r.job.Files {
-		j.Files = append(j.Files, cellproto.JobFile{Name: f.Name, Mode: uint64(f.Mode), Data: f.Data})
-	}
 	_ = c.control.SetDeadline(time.Now().Add(c.h.cfg.patience))
-	if err := cellproto.WriteFrame(c.control, cellproto.TypeJob, j.Encode()); err != nil {
-		return &stageError{"job", err}
-	}
+	refused := r.hand(j)
+	// Init may have said why before it hung up.
 	t, p, err := cellproto.ReadFrame(c.control, maxReply)
 	if err != nil {
-		return &stageError{"job", err}
+		return &stageError{"job", errors.Join(refused, err)}
 	}
 	_ = c.control.SetDeadline(time.Time{})
 	r.started = time.Now()
 	return r.first(t, p)
+}
+
+// handBuffer is how much is put together for one write.
+const handBuffer = 1 << 20
+
+// hand writes the files, piece by piece, and the job.
+func (r *run) hand(j *cellproto.Job) error {
+	var b []byte
+	for place, files := range [][]File{cellproto.PlaceBox: r.job.Files, cellproto.PlaceProduct: r.product} {
+		for _, f := range files {
+			p := cellproto.Piece{Place: cellproto.Place(place), Name: f.Name, Mode: uint64(f.Mode), More: true}
+			for data := f.Data; p.More; data = data[len(p.Data):] {
+				p.Data = data[:min(len(data), cellproto.MaxPiece)]
+				p.More = len(p.Data) < len(data)
+				if len(b) > 0 && len(b)+len(p.Data) > handBuffer {
+					if _, err := r.c.control.Write(b); err != nil {
+						return err
+					}
+					b = b[:0]
+				}
+				b = append(append(b, p.Head(cellproto.TypeFile)...), p.Data...)
+			}
+		}
+	}
+	payload := j.Encode()
+	if len(payload) > cellproto.MaxFrame {
+		return fmt.Errorf("a job of %d bytes", len(payload))
+	}
+	_, err := r.c.control.Write(cellproto.AppendFrame(b, cellproto.TypeJob, payload))
+	return err
 }
 
 // first reads init's answer to the job.

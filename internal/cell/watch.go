@@ -87,6 +87,8 @@ func (r *run) watch() {
 		case <-closing:
 			closing = nil
 			r.stop(causeClosed, "")
+		case sig := <-r.streams.Signals:
+			r.signal(sig)
 		case name := <-r.out.exceeded:
 			r.stop(causeOutput, name)
 		case <-tick.C:
@@ -103,6 +105,13 @@ func (r *run) stop(c cause, stream string) {
 		r.end.mu.Unlock()
 	}
 	r.c.kill()
+}
+
+// signal has init send a signal to the guest. One that comes too late is no
+// fault: the guest has ended, and so will the run.
+func (r *run) signal(s unix.Signal) {
+	_ = r.c.control.SetWriteDeadline(time.Now().Add(r.h.cfg.patience))
+	_ = cellproto.WriteFrame(r.c.control, cellproto.TypeSignal, cellproto.Signal{Number: uint64(s)}.Encode())
 }
 
 // maxFrames bounds what init may say during a run: it has two things to say.

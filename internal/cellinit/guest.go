@@ -16,16 +16,9 @@ import (
 // guest is the sealed thread's life: one job, one fork, one exit. Everything
 // here already happens with the guest's own identity and under its limits.
 func (c *cell) guest() {
-	t, p, err := cellproto.ReadFrame(fdReader(FDControl), cellproto.MaxFrame)
+	job, err := c.receive()
 	if err != nil {
-		os.Exit(0) // never handed over
-	}
-	if t != cellproto.TypeJob {
-		c.fatal(stage("job", fmt.Errorf("frame of type %d", t)))
-	}
-	job, err := cellproto.DecodeJob(p)
-	if err != nil {
-		c.fatal(stage("job", err))
+		c.fatal(err)
 	}
 	if c.off("root") {
 		job.Dir = staging
@@ -39,6 +32,9 @@ func (c *cell) guest() {
 		c.execFailed(job, err)
 	}
 	c.armTimer(job.DeadlineMS)
+	if job.Signals {
+		c.passSignals(pid)
+	}
 	c.send(cellproto.TypeStarted, cellproto.Started{PID: uint64(pid)}.Encode())
 	for fd := FDStdin; fd <= FDStderr; fd++ {
 		unix.Close(fd)
@@ -48,11 +44,60 @@ func (c *cell) guest() {
 	if err != nil {
 		c.fatal(stage("wait", err))
 	}
+	alone := false
 	if !c.off("pid") { // else the namespace is the host's
-		endAll()
+		alone = endAll()
 	}
 	c.send(cellproto.TypeExited, cellproto.Exited{Status: uint64(status), WallNS: uint64(wall)}.Encode())
+	if len(job.Collect.Patterns) > 0 {
+		c.armTimer(job.Collect.MS + 1000)
+		c.collect(&job.Collect, alone)
+	}
 	os.Exit(0)
+}
+
+// receive writes the files that come before the job, and returns the job.
+func (c *cell) receive() (*cellproto.Job, error) {
+	buf := make([]byte, cellproto.MaxPieceFrame) // for every frame: nothing here is collected
+	for {
+		t, p, err := cellproto.ReadFrameInto(fdReader(FDControl), cellproto.MaxFrame, buf)
+		if err != nil {
+			os.Exit(0) // never handed over
+		}
+		switch t {
+		case cellproto.TypeFile:
+			piece, err := cellproto.DecodePiece(p)
+			if err != nil {
+				return nil, stage("job", err)
+			}
+			if err := c.writePiece(piece); err != nil {
+				return nil, stage("files", fmt.Errorf("%s: %w", piece.Name, err))
+			}
+		case cellproto.TypeJob:
+			job, err := cellproto.DecodeJob(p)
+			if c.prog >= 0 { // nothing that could be written there stays open
+				if job == nil || job.Collect.Place != cellproto.PlaceProduct {
+					unix.Close(c.prog)
+					c.prog = -1
+				}
+			}
+			return job, stage("job", err)
+		default:
+			return nil, stage("job", fmt.Errorf("frame of type %d", t))
+		}
+	}
+}
+
+// passSignals lets the main thread send signals to the guest.
+func (c *cell) passSignals(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		c.fatal(stage("signals", err))
+	}
+	c.guestFD = fd
+	if _, err := unix.Write(c.live, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+		c.fatal(stage("signals", err))
+	}
 }
 
 func (c *cell) prepareJob(job *cellproto.Job) error {
@@ -69,11 +114,6 @@ func (c *cell) prepareJob(job *cellproto.Job) error {
 		}
 	}
 	c.closeStandIns()
-	for i := range job.Files {
-		if err := c.writeFile(&job.Files[i]); err != nil {
-			return stage("files", fmt.Errorf("%s: %w", job.Files[i].Name, err))
-		}
-	}
 	if c.timens >= 0 {
 		if err := c.writeOffsets(); err != nil {
 			return stage("time", err)
@@ -113,31 +153,6 @@ func (c *cell) writeOffsets() error {
 	}
 	_, err := unix.Write(c.timens, []byte(out.String()))
 	return err
-}
-
-// writeFile makes one file of the program below /box, directories included,
-// following no link and never over something that exists.
-func (c *cell) writeFile(f *cellproto.JobFile) error {
-	for i, r := range f.Name {
-		if r != '/' {
-			continue
-		}
-		dir, name, err := parent(c.box, f.Name[:i])
-		if err != nil {
-			return err
-		}
-		err = unix.Mkdirat(dir, name, 0o755)
-		unix.Close(dir)
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-	}
-	dir, name, err := parent(c.box, f.Name)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
-	return writeNew(dir, name, uint32(f.Mode), f.Data)
 }
 
 // start forks and execs the guest. A name without a slash is looked up in the
@@ -234,12 +249,13 @@ func reap(guest int) (unix.WaitStatus, error) {
 	}
 }
 
-// endAll kills what the guest left behind and waits until init is alone. Both
-// loops are bounded: a process that cannot be killed is ended by init's exit.
-func endAll() {
+// endAll kills what the guest left behind and waits until init is alone, which
+// it reports. Both loops are bounded: a process that cannot be killed is ended by
+// init's exit.
+func endAll() bool {
 	for i := 0; i < 100; i++ {
 		if err := unix.Kill(-1, unix.SIGKILL); errors.Is(err, unix.ESRCH) {
-			return
+			return true
 		}
 		for j := 0; j < 100_000; j++ {
 			if _, err := unix.Wait4(-1, nil, unix.WALL, nil); err != nil && !errors.Is(err, unix.EINTR) {
@@ -247,4 +263,5 @@ func endAll() {
 			}
 		}
 	}
+	return false
 }

@@ -54,7 +54,14 @@ func unescape(s string) string {
 	return s
 }
 
-// noexecOld gives one mount the option that mount_setattr would.
-func noexecOld(point string) error {
-	return unix.Mount("", point, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+// restrictOld gives one mount of the disk what mount_setattr would.
+func restrictOld(point string, attr uint64) error {
+	flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_NOSUID | unix.MS_NODEV)
+	if attr&unix.MOUNT_ATTR_NOEXEC != 0 {
+		flags |= unix.MS_NOEXEC
+	}
+	if attr&unix.MOUNT_ATTR_RDONLY != 0 {
+		flags |= unix.MS_RDONLY
+	}
+	return unix.Mount("", point, "", flags, "")
 }

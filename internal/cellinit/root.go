@@ -93,11 +93,28 @@ func (c *cell) controlBox() error {
 	return err
 }
 
-// disk mounts one size-limited tmpfs and shows three of its directories, so
-// that /box, /tmp and /dev/shm share one limit of bytes and of files.
+// productDir is the name of /prog, in the root and on the disk.
+const productDir = "prog"
+
+// diskDirs are the directories of the disk and where they are shown.
+var diskDirs = []struct {
+	name, target string
+	mode         uint32
+	attr         uint64
+}{
+	{"box", "box", 0o755, 0},
+	{"tmp", "tmp", 0o777 | unix.S_ISVTX, 0},
+	{"shm", "dev/shm", 0o777 | unix.S_ISVTX, unix.MOUNT_ATTR_NOEXEC},
+	{productDir, productDir, 0o755, unix.MOUNT_ATTR_RDONLY},
+}
+
+// disk mounts one size-limited tmpfs and shows four of its directories, so
+// that /box, /tmp, /dev/shm and /prog share one limit of bytes and of files. /prog
+// has a compiler's product, which only a compiler may write there; init writes
+// it past the read-only mount.
 func (c *cell) disk(root int) error {
 	fd, err := newTmpfs(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "size", fmt.Sprint(c.arm.DiskBytes),
-		"nr_inodes", fmt.Sprint(c.arm.DiskFiles+4), "mode", "0755")
+		"nr_inodes", fmt.Sprint(c.arm.DiskFiles+5), "mode", "0755")
 	if err != nil {
 		return err
 	}
@@ -112,21 +129,19 @@ func (c *cell) disk(root int) error {
 	if err := unix.MoveMount(fd, "", hold, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
 		return err
 	}
-	dirs := []struct {
-		name, target string
-		mode         uint32
-		noexec       bool
-	}{{"box", "box", 0o755, false}, {"tmp", "tmp", 0o777 | unix.S_ISVTX, false}, {"shm", "dev/shm", 0o777 | unix.S_ISVTX, true}}
-	trees := make([]int, len(dirs))
-	for i, d := range dirs {
+	trees := make([]int, len(diskDirs))
+	for i, d := range diskDirs {
 		if trees[i], err = c.diskDir(fd, d.name, d.mode); err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
 	}
+	if c.prog, err = unix.Openat(fd, productDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
 	if err := unix.Unmount("/box", unix.MNT_DETACH); err != nil {
 		return err
 	}
-	for i, d := range dirs {
+	for i, d := range diskDirs {
 		var want unix.Stat_t
 		if err := unix.Fstat(trees[i], &want); err != nil {
 			return err
@@ -138,8 +153,11 @@ func (c *cell) disk(root int) error {
 		err = mountAt(trees[i], dir, name, &want)
 		unix.Close(dir)
 		unix.Close(trees[i])
-		if err == nil && d.noexec {
-			err = setNoexec(root, d.target)
+		if err == nil && d.name == productDir && c.arm.Maker {
+			d.attr = 0
+		}
+		if err == nil && d.attr != 0 {
+			err = restrict(root, d.target, d.attr)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.target, err)
@@ -162,12 +180,11 @@ func (c *cell) diskDir(fs int, name string, mode uint32) (int, error) {
 	return unix.OpenTree(fs, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 }
 
-// setNoexec forbids running what lies in one mount of the new root.
-func setNoexec(root int, path string) error {
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOEXEC}
-	err := unix.MountSetattr(root, path, unix.AT_SYMLINK_NOFOLLOW, &attr)
+// restrict gives one mount of the new root a further attribute.
+func restrict(root int, path string, attr uint64) error {
+	err := unix.MountSetattr(root, path, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: attr})
 	if errors.Is(err, unix.ENOSYS) {
-		return noexecOld("/" + path)
+		return restrictOld("/"+path, attr)
 	}
 	return err
 }

@@ -12,6 +12,21 @@ const (
 	TypeDenied  Type = 5 // init to host: a call of the kill class was made
 	TypeExited  Type = 6 // init to host: the guest ended and every other process of the cell is gone
 	TypeFailed  Type = 7 // init to host: a stage failed
+
+	TypeFile   Type = 8 // host to init: a piece of a file, before the job
+	TypeSignal Type = 9 // host to init: a signal for the guest, while it runs
+
+	// Init to host, after TypeExited, if the job asks for files.
+	TypeArtifact  Type = 10 // a piece of a file
+	TypeRefused   Type = 11 // a file or pattern that gives nothing
+	TypeCollected Type = 12 // there is no more
+)
+
+// MaxPiece bounds the data of one frame of a file, and MaxPieceFrame such a
+// frame's payload.
+const (
+	MaxPiece      = 256 << 10
+	MaxPieceFrame = MaxPiece + 8<<10
 )
 
 // OpKind is one kind of step that builds the root.
@@ -71,6 +86,8 @@ type Arm struct {
 	ProcKeep   []string
 
 	DiskBytes, DiskFiles uint64
+	// Maker is a compiler's cell: its guest may write to the product's folder.
+	Maker bool
 
 	UID, GID   uint64
 	DropGroups bool
@@ -119,20 +136,29 @@ type Step struct {
 	NS   uint64
 }
 
-// JobFile is one file to write below /box.
-type JobFile struct {
-	Name string
-	Mode uint64
-	Data []byte
+// Place is a folder that files are written to or collected from.
+type Place uint64
+
+// Places.
+const (
+	PlaceBox     Place = 0
+	PlaceProduct Place = 1
+)
+
+// Piece is some of a file, of whose pieces the last has no More.
+type Piece struct {
+	Place Place // not used of artifacts, which the job's Collect names
+	Name  string
+	Mode  uint64
+	More  bool
+	Data  []byte
 }
 
-// Job is the one program of a cell.
+// Job is the one program of a cell. Its files went before it.
 type Job struct {
 	Argv []string
 	Env  []string
 	Dir  string
-	// Files are written below /box with the guest's own identity.
-	Files []JobFile
 	// StandIns are new contents of files of the same names in Arm.
 	StandIns []StandIn
 
@@ -143,7 +169,27 @@ type Job struct {
 	Tasks uint64
 	// DeadlineMS after the guest's exec init kills the cell by itself.
 	DeadlineMS uint64
+	// Signals says that there may be frames of TypeSignal.
+	Signals bool
+	// Collect asks for files, none if it has no Patterns.
+	Collect Collect
 }
+
+// Collect says which files are given back.
+type Collect struct {
+	Place    Place
+	Patterns []string // as in api.CheckPattern
+	// Bytes bounds them together, FileBytes each, Files their number.
+	Bytes, FileBytes, Files uint64
+	// MS bounds the time.
+	MS uint64
+}
+
+// Refused names a file or pattern that gives nothing.
+type Refused struct{ Name, Reason string }
+
+// Signal is one for the guest.
+type Signal struct{ Number uint64 }
 
 // Started says that the guest runs; PID is in the cell's own numbers.
 type Started struct{ PID uint64 }

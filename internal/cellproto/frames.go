@@ -1,5 +1,7 @@
 package cellproto
 
+import "encoding/binary"
+
 func putOp(e *encoder, o *Op) {
 	e.num(uint64(o.Kind))
 	e.str(o.Path)
@@ -42,6 +44,7 @@ func (a *Arm) Encode() []byte {
 	e.strs(a.ProcKeep)
 	e.num(a.DiskBytes)
 	e.num(a.DiskFiles)
+	e.flag(a.Maker)
 	e.num(a.UID)
 	e.num(a.GID)
 	e.flag(a.DropGroups)
@@ -62,7 +65,7 @@ func DecodeArm(p []byte) (*Arm, error) {
 	a := &Arm{Nonce: d.bytes(), Loopback: d.flag(), Passwd: d.bytes(), Group: d.bytes()}
 	a.StandIns = decodeList(d, getStandIn)
 	a.ProcCommon, a.ProcKeep = d.strs(), d.strs()
-	a.DiskBytes, a.DiskFiles = d.num(), d.num()
+	a.DiskBytes, a.DiskFiles, a.Maker = d.num(), d.num(), d.flag()
 	a.UID, a.GID = d.num(), d.num()
 	a.DropGroups, a.TimeNS = d.flag(), d.flag()
 	getLandlock(d, &a.Guest)
@@ -100,8 +103,34 @@ func DecodeArmed(p []byte) (*Armed, error) {
 	return a, d.end()
 }
 
-func putJobFile(e *encoder, f *JobFile) { e.str(f.Name); e.num(f.Mode); e.bytes(f.Data) }
-func getJobFile(d *decoder, f *JobFile) { f.Name, f.Mode, f.Data = d.str(), d.num(), d.bytes() }
+// Encode returns the payload of a TypeFile or TypeArtifact frame.
+func (p *Piece) Encode() []byte { return append(p.head(0), p.Data...) }
+
+// Head returns the whole frame but for its last bytes, which are Data: init has
+// no collector of garbage, and would keep a copy of all it sends.
+func (p *Piece) Head(t Type) []byte {
+	b := p.head(headerLen)
+	binary.BigEndian.PutUint32(b, uint32(len(b)-headerLen+len(p.Data)))
+	b[headerLen-1] = byte(t)
+	return b
+}
+
+func (p *Piece) head(room int) []byte {
+	e := &encoder{b: make([]byte, room, room+len(p.Name)+32)}
+	e.num(uint64(p.Place))
+	e.str(p.Name)
+	e.num(p.Mode)
+	e.flag(p.More)
+	e.num(uint64(len(p.Data)))
+	return e.b
+}
+
+// DecodePiece is the inverse of Encode. Data is part of b.
+func DecodePiece(b []byte) (*Piece, error) {
+	d := &decoder{b: b}
+	p := &Piece{Place: Place(d.num()), Name: d.str(), Mode: d.num(), More: d.flag(), Data: d.bytes()}
+	return p, d.end()
+}
 
 // Encode returns the payload of a TypeJob frame.
 func (j *Job) Encode() []byte {
@@ -109,13 +138,19 @@ func (j *Job) Encode() []byte {
 	e.strs(j.Argv)
 	e.strs(j.Env)
 	e.str(j.Dir)
-	encodeList(e, j.Files, putJobFile)
 	encodeList(e, j.StandIns, putStandIn)
 	e.num(j.FileBytes)
 	e.num(j.OpenFiles)
 	e.num(j.Tasks)
 	e.num(j.CPUSeconds)
 	e.num(j.DeadlineMS)
+	e.flag(j.Signals)
+	e.num(uint64(j.Collect.Place))
+	e.strs(j.Collect.Patterns)
+	e.num(j.Collect.Bytes)
+	e.num(j.Collect.FileBytes)
+	e.num(j.Collect.Files)
+	e.num(j.Collect.MS)
 	return e.b
 }
 
@@ -123,10 +158,31 @@ func (j *Job) Encode() []byte {
 func DecodeJob(p []byte) (*Job, error) {
 	d := &decoder{b: p}
 	j := &Job{Argv: d.strs(), Env: d.strs(), Dir: d.str()}
-	j.Files = decodeList(d, getJobFile)
 	j.StandIns = decodeList(d, getStandIn)
 	j.FileBytes, j.OpenFiles, j.Tasks, j.CPUSeconds, j.DeadlineMS = d.num(), d.num(), d.num(), d.num(), d.num()
+	j.Signals = d.flag()
+	j.Collect = Collect{Place: Place(d.num()), Patterns: d.strs(), Bytes: d.num(), FileBytes: d.num(), Files: d.num(), MS: d.num()}
 	return j, d.end()
+}
+
+// Encode returns the payload of a TypeRefused frame.
+func (r Refused) Encode() []byte { e := &encoder{}; e.str(r.Name); e.str(r.Reason); return e.b }
+
+// DecodeRefused is the inverse of Encode.
+func DecodeRefused(p []byte) (Refused, error) {
+	d := &decoder{b: p}
+	r := Refused{Name: d.str(), Reason: d.str()}
+	return r, d.end()
+}
+
+// Encode returns the payload of a TypeSignal frame.
+func (s Signal) Encode() []byte { e := &encoder{}; e.num(s.Number); return e.b }
+
+// DecodeSignal is the inverse of Encode.
+func DecodeSignal(p []byte) (Signal, error) {
+	d := &decoder{b: p}
+	s := Signal{Number: d.num()}
+	return s, d.end()
 }
 
 // Encode returns the payload of a TypeStarted frame.

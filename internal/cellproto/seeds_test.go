@@ -42,6 +42,18 @@ var decoders = map[string]func([]byte) (value any, encode func() []byte, err err
 		v, err := cellproto.DecodeFailed(p)
 		return v, v.Encode, err
 	},
+	"Piece": func(p []byte) (any, func() []byte, error) {
+		v, err := cellproto.DecodePiece(p)
+		return v, v.Encode, err
+	},
+	"Refused": func(p []byte) (any, func() []byte, error) {
+		v, err := cellproto.DecodeRefused(p)
+		return v, v.Encode, err
+	},
+	"Signal": func(p []byte) (any, func() []byte, error) {
+		v, err := cellproto.DecodeSignal(p)
+		return v, v.Encode, err
+	},
 	"Launch": func(p []byte) (any, func() []byte, error) {
 		v, err := cellproto.DecodeLaunch(p)
 		return v, v.Encode, err
@@ -54,22 +66,24 @@ func samples() map[string][]byte {
 	arm := &cellproto.Arm{
 		Nonce: []byte("nonce"), Loopback: true, Passwd: []byte("p"), Group: []byte("g"),
 		StandIns: []cellproto.StandIn{{Path: "meminfo", Data: []byte("0")}}, ProcCommon: []string{"sys"}, ProcKeep: []string{"self", "mounts"},
-		DiskBytes: 1 << 27, DiskFiles: 10_000, UID: 17, GID: 18, DropGroups: true, TimeNS: true,
+		DiskBytes: 1 << 27, DiskFiles: 10_000, Maker: true, UID: 17, GID: 18, DropGroups: true, TimeNS: true,
 		Guest: land, Init: land, Filter: bytes.Repeat([]byte{6}, 64), Notify: true, CoreLimit: 1,
 		Probes: []string{"a", "b"}, Off: []string{"cgroup"},
 	}
 	armed := &cellproto.Armed{Nonce: []byte("n"), Layers: []cellproto.Applied{{Layer: "root", OK: true, Detail: "d"}},
 		Probes: []cellproto.ProbeResult{{Name: "p", Errno: 13}}, Steps: []cellproto.Step{{Name: "s", NS: 1 << 40}}}
 	job := &cellproto.Job{Argv: []string{"/bin/true", ""}, Env: []string{"A=b"}, Dir: "/box",
-		Files:     []cellproto.JobFile{{Name: "f", Mode: 0o755, Data: []byte{0, 1, 0xff}}},
 		StandIns:  []cellproto.StandIn{{Path: "stat", Data: []byte("cpu")}},
-		FileBytes: 1, OpenFiles: 2, CPUSeconds: 3, Tasks: 4, DeadlineMS: 1<<64 - 1}
+		FileBytes: 1, OpenFiles: 2, CPUSeconds: 3, Tasks: 4, DeadlineMS: 1<<64 - 1, Signals: true,
+		Collect: cellproto.Collect{Place: cellproto.PlaceProduct, Patterns: []string{"**", "a/*"}, Bytes: 5, FileBytes: 6, Files: 7, MS: 8}}
+	piece := &cellproto.Piece{Place: cellproto.PlaceProduct, Name: "a/f", Mode: 0o755, More: true, Data: []byte{0, 1, 0xff}}
 	launch := &cellproto.Launch{Type: cellproto.LaunchPrepare, Slot: 1 << 60, Unified: true, Groups: 4, Off: []string{"net"}, Message: "m", Errno: 11, PID: 4}
 	return map[string][]byte{
 		"Arm": arm.Encode(), "Armed": armed.Encode(), "Job": job.Encode(), "Launch": launch.Encode(),
 		"Started": cellproto.Started{PID: 2}.Encode(), "Denied": cellproto.Denied{Arch: 0xc000003e, Number: 101}.Encode(),
 		"Exited": cellproto.Exited{Status: 9, WallNS: 1 << 50}.Encode(),
 		"Failed": cellproto.Failed{Stage: "exec", Message: "no", Errno: 2}.Encode(),
+		"Piece":  piece.Encode(), "Refused": cellproto.Refused{Name: "a", Reason: "b"}.Encode(), "Signal": cellproto.Signal{Number: 15}.Encode(),
 	}
 }
 

@@ -29,6 +29,11 @@ func WriteFrame(w io.Writer, t Type, payload []byte) error {
 // ReadFrame reads one frame whose payload has at most limit bytes. The buffer
 // grows with what arrives, so that a lying length costs its sender, not us.
 func ReadFrame(r io.Reader, limit int) (Type, []byte, error) {
+	return ReadFrameInto(r, limit, nil)
+}
+
+// ReadFrameInto does the same with the payload in buf, where it has room.
+func ReadFrameInto(r io.Reader, limit int, buf []byte) (Type, []byte, error) {
 	var h [headerLen]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
 		return 0, nil, err
@@ -38,7 +43,10 @@ func ReadFrame(r io.Reader, limit int) (Type, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: %d bytes, limit %d", ErrMalformed, n, limit)
 	}
 	const step = 64 << 10
-	p := make([]byte, min(n, step))
+	p := buf[:min(n, cap(buf))]
+	if n > cap(buf) {
+		p = make([]byte, min(n, step))
+	}
 	if _, err := io.ReadFull(r, p); err != nil {
 		return 0, nil, noEOF(err)
 	}
