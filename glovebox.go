@@ -1,11 +1,6 @@
 package glovebox
 
 import (
-	"bytes"
-	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"io"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -33,8 +28,8 @@ type (
 )
 
 // Errors that mean that Glovebox could not do its work. How a program ended is
-// never an error; it is the Verdict of its Result. No function of this package
-// returns ErrBusy: a Run waits for a cell. It is for services that do not wait.
+// never an error; it is the Verdict of its Result. ErrBusy is for a program for
+// which there is neither a cell nor a place to wait, see Options.MaxWaiting.
 var (
 	ErrSandboxUnavailable = api.ErrSandboxUnavailable
 	ErrBusy               = api.ErrBusy
@@ -71,9 +66,13 @@ type Options struct {
 	// Once says that this Box will run one program. Nothing is then made ahead of
 	// need, and the program gets the cell on which New proves the sandbox.
 	Once bool
-	// MaxCells bounds the programs that run at once; a Run beyond it waits for
-	// its context. Zero means four for each processor.
+	// MaxCells bounds the programs that run at once; a Run beyond it waits, in
+	// order of arrival, until a cell is free or its context ends. Zero means four
+	// for each processor.
 	MaxCells int
+	// MaxWaiting bounds the programs that wait; one more gets ErrBusy. Zero means
+	// 1000; a negative number means that none waits.
+	MaxWaiting int
 	// MaxLimits lowers the ceilings of a program's limits. Zero fields keep the
 	// library's own; New refuses one below the limit's floor.
 	MaxLimits Limits
@@ -140,6 +139,9 @@ func (o Options) config() (cell.Config, error) {
 	if cfg.MaxCells == 0 {
 		cfg.MaxCells = 4 * runtime.NumCPU()
 	}
+	if cfg.MaxWaiting = max(o.MaxWaiting, 0); o.MaxWaiting == 0 {
+		cfg.MaxWaiting = 1000
+	}
 	if cfg.InitPath == "" {
 		cfg.InitPath = selfInit()
 	}
@@ -164,101 +166,12 @@ func machineMemory() int64 {
 	return int64(si.Totalram) * int64(si.Unit)
 }
 
-// Run runs one program to its end. The context ends it with the verdict
-// canceled. The error is nil whenever there is a Result: a *FieldError for a
-// program that is not well formed, ErrClosed, or the context's error when it
-// ended before a cell was free.
-func (b *Box) Run(ctx context.Context, p Program) (*Result, error) {
-	r, err := b.Start(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return r.Wait()
-}
-
-// RunOption is what a caller takes part in a run with.
-type RunOption func(*cell.Streams)
-
-// WithStdin copies r to the program's standard input until it ends, in place
-// of Program.Stdin. A Read of r that is pending when the program ends is left
-// to end by itself.
-func WithStdin(r io.Reader) RunOption { return func(s *cell.Streams) { s.Stdin = r } }
-
-// WithEvents calls f for everything that happens, in order and one call at a
-// time, from the run's goroutines. Output chunks never split a character. A slow
-// f holds up what the program prints, and [Running.Wait], which returns after
-// the last call.
-func WithEvents(f func(Event)) RunOption { return func(s *cell.Streams) { s.Event = f } }
-
-// Running is a program on its way.
-type Running struct {
-	id     string
-	cancel context.CancelFunc
-	done   chan struct{}
-	result *Result
-	err    error
-}
-
-// Start checks a program and starts it; it does not wait for a cell. The context
-// ends it. The error is a *[FieldError]; all else comes from [Running.Wait].
-func (b *Box) Start(ctx context.Context, p Program, opts ...RunOption) (*Running, error) {
-	job, err := b.resolve(&p)
-	if err != nil {
-		return nil, err
-	}
-	var s cell.Streams
-	if p.Stdin != nil {
-		s.Stdin = bytes.NewReader(p.Stdin)
-	}
-	for _, o := range opts {
-		o(&s)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	r := &Running{id: newID(), cancel: cancel, done: make(chan struct{})}
-	if f := s.Event; f != nil {
-		s.Event = func(e Event) {
-			if e.Result != nil {
-				e.Result.ID = r.id
-			}
-			f(e)
-		}
-	}
-	go func() {
-		defer close(r.done)
-		defer cancel()
-		r.result, r.err = b.host.Run(ctx, job, s)
-		if r.result != nil {
-			r.result.ID = r.id
-		}
-	}()
-	return r, nil
-}
-
-// ID is the run's own, 128 random bits.
-func (r *Running) ID() string { return r.id }
-
-// Kill ends the program; the verdict is canceled.
-func (r *Running) Kill() { r.cancel() }
-
-// Wait returns when the program has ended and its verdict is known. It may be
-// called more than once.
-func (r *Running) Wait() (*Result, error) {
-	<-r.done
-	return r.result, r.err
-}
-
 // Status is what this host can enforce, as found by New.
 func (b *Box) Status() Status { return b.host.Status() }
 
 // Close ends every running program with the verdict interrupted and returns
 // when nothing is left of any cell. It is idempotent.
 func (b *Box) Close() error { return b.host.Close() }
-
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
 
 // CheckHost tells what this host can enforce, without running a program. It
 // never fails: what keeps it from an answer is in the answer.

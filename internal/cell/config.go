@@ -31,12 +31,16 @@ const (
 // Config is what a host program decides once.
 type Config struct {
 	Mode     Mode
-	InitPath string   // the glovebox-init to use; empty: beside the program
-	Armed    int      // cells kept armed; 0 none
-	Reserve  int      // cells kept prepared, not armed; 0 none
-	Once     bool     // there will be one run: it gets the cell that Open proves the sandbox on
-	MaxCells int      // cells alive at once, armed ones not counted
-	Paths    []string // what languages need of the host beside /usr
+	InitPath string // the glovebox-init to use; empty: beside the program
+	Armed    int    // cells kept armed; 0 none
+	Reserve  int    // cells kept prepared, not armed; 0 none
+	Once     bool   // there will be one run: it gets the cell that Open proves the sandbox on
+	MaxCells int    // cells alive at once, armed ones not counted
+	// MaxWaiting bounds the calls of Run that wait for one.
+	MaxWaiting int
+	// Folders of the host that every cell shows.
+	Folders []Folder
+	Paths   []string // what languages need of the host beside /usr
 	// Additions are system calls allowed beside the profile's, by profile.
 	Additions map[string][]string
 	Max       api.Limits // ceilings
@@ -73,7 +77,12 @@ type Job struct {
 	// Compile, if there is one, comes first, in a cell of its own that has the same
 	// files. What it leaves in ProductDir the program has there, read-only.
 	Compile *Step
+	// Folders of the host that this job alone sees.
+	Folders []Folder
 }
+
+// Folder is a folder of the host, shown read-only at a path of the cell.
+type Folder struct{ Source, At string }
 
 // Step is the compiler's part of a job.
 type Step struct {

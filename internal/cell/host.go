@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,7 @@ type Host struct {
 	policies map[kind]*policy
 
 	running chan struct{} // one token a running cell
+	waiting atomic.Int64  // calls that wait for one
 	slots   *reserve
 	pool    *reserve
 
@@ -110,7 +112,7 @@ func (h *Host) open() (err error) {
 		return fmt.Errorf("init program: %w", err)
 	}
 	h.detect()
-	plan := newPlan(h.cfg.Paths)
+	plan := newPlan(h.cfg.Paths, h.cfg.Folders)
 	h.mu.Lock() // the first policy is being made
 	h.plan = plan
 	h.mu.Unlock()

@@ -36,8 +36,9 @@ var devices = []struct {
 var etcPaths = []string{"/etc/ld.so.cache", "/etc/alternatives"}
 
 // newPlan looks at the host once. extra are absolute paths or patterns that
-// languages need; those that do not exist are left out.
-func newPlan(extra []string) *plan {
+// languages need; those that do not exist are left out. folders are further ones,
+// which were checked.
+func newPlan(extra []string, folders []Folder) *plan {
 	p := &plan{}
 	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "prog", "etc"} {
 		p.dir(d)
@@ -59,6 +60,9 @@ func newPlan(extra []string) *plan {
 		if first, _, _ := strings.Cut(path[1:], "/"); first != "proc" && first != "sys" { // never the host's
 			p.bind(path)
 		}
+	}
+	for _, f := range folders {
+		p.bindAt(f.Source, f.At)
 	}
 	p.paths = append(p.paths, "/etc", "/proc")
 	slices.Sort(p.paths)
@@ -118,22 +122,27 @@ func (p *plan) show(d string) {
 	}
 }
 
-// bind shows one path of the host at the same place, parents made as needed.
+// bind shows one path of the host at the same place.
 func (p *plan) bind(path string) {
 	for _, s := range p.shown {
 		if path == s || strings.HasPrefix(path, s+"/") {
 			return
 		}
 	}
-	rel := strings.TrimPrefix(path, "/")
+	p.bindAt(path, path)
+}
+
+// bindAt shows one path of the host, parents made as needed.
+func (p *plan) bindAt(source, at string) {
+	rel := strings.TrimPrefix(at, "/")
 	for i, r := range rel {
 		if r == '/' {
 			p.dir(rel[:i])
 		}
 	}
-	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpBind, Path: rel, Source: path})
-	p.shown = append(p.shown, path)
-	p.paths = append(p.paths, path)
+	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpBind, Path: rel, Source: source})
+	p.shown = append(p.shown, at)
+	p.paths = append(p.paths, at)
 }
 
 // expand returns the existing paths that the patterns name, links resolved.

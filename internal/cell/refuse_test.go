@@ -208,7 +208,7 @@ func mayRaiseLimits(t *testing.T) bool {
 //
 // proves part of H-13
 func TestNoProcOfTheHost(t *testing.T) {
-	for _, o := range newPlan([]string{"/proc/version", "/proc/sys/kernel/*", "/sys/kernel", "/proc", "/sys", "/etc/hosts"}).ops {
+	for _, o := range newPlan([]string{"/proc/version", "/proc/sys/kernel/*", "/sys/kernel", "/proc", "/sys", "/etc/hosts"}, nil).ops {
 		for _, dir := range []string{"/proc", "/sys"} {
 			if o.Kind == cellproto.OpBind && (o.Source == dir || strings.HasPrefix(o.Source, dir+"/")) {
 				t.Errorf("%s is bound at %s", o.Source, o.Path)

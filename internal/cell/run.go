@@ -41,16 +41,15 @@ func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error
 	}
 	defer h.work.Done()
 	begin := time.Now()
-	select {
-	case h.running <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-h.ctx.Done():
-		return nil, api.ErrClosed
+	if err := h.place(ctx); err != nil {
+		return nil, err
 	}
 	defer func() { <-h.running }()
 	if h.ctx.Err() != nil {
 		return nil, api.ErrClosed
+	}
+	if len(job.Folders) > 0 {
+		return h.apart(ctx, job, s)
 	}
 	queued := ms(time.Since(begin))
 	r := &run{h: h, job: job, streams: s, ctx: ctx, want: wanted(job)}
@@ -72,6 +71,28 @@ func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error
 	r.result.APIVersion = api.Version
 	r.do()
 	return &r.result, nil
+}
+
+// place takes one of the places for running programs; it waits for it if not too
+// many wait already. Who came first gets the next.
+func (h *Host) place(ctx context.Context) error {
+	select {
+	case h.running <- struct{}{}:
+		return nil
+	default:
+	}
+	defer h.waiting.Add(-1)
+	if h.waiting.Add(1) > int64(h.cfg.MaxWaiting) {
+		return api.ErrBusy
+	}
+	select {
+	case h.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-h.ctx.Done():
+		return api.ErrClosed
+	}
 }
 
 // run is one job in one cell. A cause of death is set once, by whoever is
@@ -272,6 +293,9 @@ func (r *run) feed() {
 	go func() {
 		_, _ = io.Copy(w, in)
 		w.Close()
+		if p, ok := in.(interface{ CloseWithError(error) error }); ok { // its writer must not wait for nobody
+			_ = p.CloseWithError(unix.EPIPE)
+		}
 	}()
 }
 

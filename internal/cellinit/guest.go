@@ -32,8 +32,12 @@ func (c *cell) guest() {
 		c.execFailed(job, err)
 	}
 	c.armTimer(job.DeadlineMS)
-	if job.Signals {
-		c.passSignals(pid)
+	if job.Signals && c.signals != nil {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			c.fatal(stage("signals", err))
+		}
+		c.signals <- fd
 	}
 	c.send(cellproto.TypeStarted, cellproto.Started{PID: uint64(pid)}.Encode())
 	for fd := FDStdin; fd <= FDStderr; fd++ {
@@ -85,18 +89,6 @@ func (c *cell) receive() (*cellproto.Job, error) {
 		default:
 			return nil, stage("job", fmt.Errorf("frame of type %d", t))
 		}
-	}
-}
-
-// passSignals lets the main thread send signals to the guest.
-func (c *cell) passSignals(pid int) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		c.fatal(stage("signals", err))
-	}
-	c.guestFD = fd
-	if _, err := unix.Write(c.live, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-		c.fatal(stage("signals", err))
 	}
 }
 

@@ -30,9 +30,8 @@ type cell struct {
 	standIns map[string]int // stand-in files, open for writing until the job has come
 	timens   int            // timens_offsets of the sealed thread, or -1
 	deadline int            // timerfd
-	live     int            // eventfd: the guest may be sent signals from now on
-	guestFD  int            // its pidfd
 	listener chan int       // to the thread that waits for calls of the kill class
+	signals  chan int       // to the thread that passes signals on: the guest's pidfd
 
 	write sync.Mutex // one frame at a time on the control socket
 }
@@ -55,7 +54,7 @@ func stage(name string, err error) error {
 }
 
 func initMain() {
-	c := &cell{begin: time.Now(), timens: -1, box: -1, prog: -1, piece: -1, deadline: -1, live: -1, guestFD: -1, standIns: map[string]int{}}
+	c := &cell{begin: time.Now(), timens: -1, box: -1, prog: -1, piece: -1, deadline: -1, standIns: map[string]int{}}
 	if err := c.first(); err != nil {
 		c.fatal(err)
 	}
@@ -115,9 +114,6 @@ func (c *cell) first() error {
 	if runtime.GOMAXPROCS(0) != 2 { // one for each of the two threads that work
 		runtime.GOMAXPROCS(2)
 	}
-	if c.live, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-		return stage("signals", err)
-	}
 	spareThreads()
 	c.step("first")
 	return nil
@@ -144,13 +140,12 @@ func spareThreads() {
 }
 
 // keep is the main thread's life after sealing: the second keeper of the
-// deadline, the one that notices that the host is gone, both of which end the
-// process and with it the namespace; and the one that passes signals on.
+// deadline, and the one that notices that the host is gone. Both end the
+// process, and with it the namespace.
 func (c *cell) keep() {
 	fds := []unix.PollFd{
 		{Fd: FDControl, Events: unix.POLLRDHUP},
 		{Fd: int32(c.deadline), Events: unix.POLLIN},
-		{Fd: int32(c.live), Events: unix.POLLIN},
 	}
 	for {
 		if _, err := unix.Poll(fds, -1); err != nil {
@@ -159,33 +154,10 @@ func (c *cell) keep() {
 			}
 			os.Exit(1)
 		}
-		switch {
-		case fds[0].Revents&^unix.POLLIN != 0 || fds[1].Revents != 0:
+		if fds[0].Revents != 0 || fds[1].Revents != 0 {
 			os.Exit(0)
-		case fds[2].Revents != 0: // all that comes on the control socket from now on is a signal
-			fds[0].Events |= unix.POLLIN
-			fds[2].Fd = -1
-		case fds[0].Revents != 0:
-			if !c.signal() {
-				os.Exit(0)
-			}
 		}
 	}
-}
-
-// signal passes one on. The guest is known by its pidfd: its number could be
-// another's by now.
-func (c *cell) signal() bool {
-	t, p, err := cellproto.ReadFrame(fdReader(FDControl), 64)
-	if err != nil || t != cellproto.TypeSignal {
-		return false
-	}
-	s, err := cellproto.DecodeSignal(p)
-	if err != nil || s.Number == 0 || s.Number > 64 {
-		return false
-	}
-	_ = unix.PidfdSendSignal(c.guestFD, unix.Signal(s.Number), nil, 0) // it may be gone
-	return true
 }
 
 func (c *cell) off(layer string) bool { return has(c.arm.Off, layer) }

@@ -143,8 +143,8 @@ func (c *cell) privileges() error {
 		notes = append(notes, "no supplementary group")
 	}
 	uid, gid := uintptr(c.arm.UID), uintptr(c.arm.GID)
-	if err := c.startKiller(uid, gid); err != nil {
-		return fmt.Errorf("second thread of the guest's ids: %w", err)
+	if err := c.startKillers(uid, gid); err != nil {
+		return fmt.Errorf("threads of the guest's ids: %w", err)
 	}
 	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid); errno != 0 {
 		return fmt.Errorf("setresgid: %w", errno)
@@ -172,28 +172,47 @@ func (c *cell) privileges() error {
 	return nil
 }
 
-// startKiller makes the thread that waits for calls of the kill class. It takes
-// the guest's ids, since only such a thread may signal the guest when init has
-// an id of its own; the sealed one is busy waiting.
-func (c *cell) startKiller(uid, gid uintptr) error {
-	c.listener = make(chan int, 1)
+// startKillers makes the thread that waits for calls of the kill class and the
+// one that passes the host's signals on. They take the guest's ids, since only
+// such a thread may signal the guest when init has an id of its own; the sealed
+// one is busy waiting.
+func (c *cell) startKillers(uid, gid uintptr) error {
+	c.listener, c.signals = make(chan int, 1), make(chan int, 1)
 	ready := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		_, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid)
-		if errno == 0 {
-			_, _, errno = syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid)
+	for _, do := range []func(){func() { c.denied(<-c.listener) }, func() { c.pass(<-c.signals) }} {
+		go func() {
+			runtime.LockOSThread()
+			_, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid)
+			if errno == 0 {
+				_, _, errno = syscall.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid)
+			}
+			if errno != 0 {
+				ready <- errno
+				return
+			}
+			ready <- nil
+			do()
+			select {}
+		}()
+	}
+	return errors.Join(<-ready, <-ready)
+}
+
+// pass sends the guest what comes on the control socket, on which there is
+// nothing else once it runs. It is known by its pidfd: its number could be
+// another's by now.
+func (c *cell) pass(guest int) {
+	for {
+		t, p, err := cellproto.ReadFrame(fdReader(FDControl), 64)
+		if err != nil {
+			return // the main thread sees to it
 		}
-		if errno != 0 {
-			ready <- errno
-			return
+		s, err := cellproto.DecodeSignal(p)
+		if err != nil || t != cellproto.TypeSignal || s.Number == 0 || s.Number > 64 {
+			os.Exit(1)
 		}
-		ready <- nil
-		for fd := range c.listener {
-			c.denied(fd)
-		}
-	}()
-	return <-ready
+		_ = unix.PidfdSendSignal(guest, unix.Signal(s.Number), nil, 0) // it may be gone
+	}
 }
 
 // secureBits: root is nobody special, capabilities do not survive a uid change,
@@ -292,7 +311,7 @@ func (c *cell) seccomp() error {
 		return err
 	}
 	if fd >= 0 && c.listener == nil { // the privileges were left out
-		if err := c.startKiller(uintptr(os.Getuid()), uintptr(os.Getgid())); err != nil {
+		if err := c.startKillers(uintptr(os.Getuid()), uintptr(os.Getgid())); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,236 @@
+package glovebox
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cell"
+)
+
+// Run runs one program to its end. The context ends it with the verdict
+// canceled. The error is nil whenever there is a Result: a *[FieldError] for a
+// program that is not well formed, [ErrBusy], [ErrClosed], or the context's
+// cause when it ended before a cell was free.
+func (b *Box) Run(ctx context.Context, p Program, opts ...RunOption) (*Result, error) {
+	r, err := b.start(ctx, p, opts, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.Wait()
+}
+
+// Start checks a program and starts it; it does not wait for a cell. The context
+// ends it. The error is a *[FieldError]; all else comes from [Running.Wait].
+func (b *Box) Start(ctx context.Context, p Program, opts ...RunOption) (*Running, error) {
+	return b.start(ctx, p, opts, make(chan unix.Signal, maxSignals))
+}
+
+// maxSignals is how many signals may wait for a program to start.
+const maxSignals = 16
+
+// RunOption is what a caller takes part in one run with.
+type RunOption func(*taking)
+
+// taking is what the options of one run say.
+type taking struct {
+	stdin   io.Reader
+	pipe    bool
+	event   func(Event)
+	stream  bool
+	folders []cell.Folder
+}
+
+// WithStdin copies r to the program's standard input until it ends, in place
+// of Program.Stdin. A Read of r that is pending when the program ends is left
+// to end by itself.
+func WithStdin(r io.Reader) RunOption { return func(t *taking) { t.stdin = r } }
+
+// WithStdinPipe makes the program's standard input what is written to
+// [Running.Stdin], in place of Program.Stdin, until that is closed.
+func WithStdinPipe() RunOption { return func(t *taking) { t.pipe = true } }
+
+// WithEvents calls f for everything that happens, in order and one call at a
+// time, from the run's goroutines. Output chunks never split a character. A slow
+// f holds up what the program prints, and [Running.Wait], which returns after
+// the last call.
+func WithEvents(f func(Event)) RunOption { return func(t *taking) { t.event = f } }
+
+// WithEventStream makes everything that happens come out of [Running.Events],
+// which must then be read: as with [WithEvents] a slow reader holds up what the
+// program prints.
+func WithEventStream() RunOption { return func(t *taking) { t.stream = true } }
+
+// WithFolder shows the program a folder of this host at an absolute path of its
+// cell, read-only, nosuid and nodev, with all that lies below it on any file
+// system. What other users may not read, a guest may not either: as root it has
+// an id of its own. Neither path may hold a link or lie where a cell has files of
+// its own (/box, /tmp, /prog, /dev, /proc, /etc, /usr and what belongs to it), and
+// folder may not be a parent of those. The program gets a launcher of its own, which
+// takes some milliseconds, so that no other cell can see the folder.
+func WithFolder(folder, at string) RunOption {
+	return func(t *taking) { t.folders = append(t.folders, cell.Folder{Source: folder, At: at}) }
+}
+
+// Running is a program on its way. It is safe for concurrent use.
+type Running struct {
+	id     string
+	cancel context.CancelFunc
+	done   chan struct{}
+	result *Result
+	err    error
+
+	stdin   *io.PipeWriter
+	signals chan unix.Signal
+	events  chan Event
+	unread  chan struct{} // closed: nobody reads events any more
+	once    sync.Once
+}
+
+func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals chan unix.Signal) (*Running, error) {
+	job, err := b.resolve(&p)
+	if err != nil {
+		return nil, err
+	}
+	var t taking
+	for _, o := range opts {
+		o(&t)
+	}
+	if err := cell.CheckFolders(t.folders); err != nil {
+		return nil, err
+	}
+	job.Folders = t.folders
+	r := &Running{id: newID(), done: make(chan struct{}), signals: signals}
+	s := cell.Streams{Stdin: t.stdin, Signals: signals}
+	if p.Stdin != nil && t.stdin == nil {
+		s.Stdin = bytes.NewReader(p.Stdin)
+	}
+	var input *io.PipeReader
+	if t.pipe {
+		input, r.stdin = io.Pipe()
+		s.Stdin = input
+	}
+	s.Event = r.eventFunc(t)
+	ctx, r.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(r.done)
+		defer r.cancel()
+		r.result, r.err = b.host.Run(ctx, job, s)
+		if r.result != nil && r.result.ID == "" { // else the last event has it, and its reader
+			r.result.ID = r.id
+		}
+		if input != nil {
+			_ = input.CloseWithError(os.ErrProcessDone)
+		}
+		if r.events != nil {
+			close(r.events)
+		}
+	}()
+	return r, nil
+}
+
+// eventFunc gives events to whom the options name, nil for nobody.
+func (r *Running) eventFunc(t taking) func(Event) {
+	if t.stream {
+		r.events, r.unread = make(chan Event), make(chan struct{})
+	}
+	if t.event == nil && !t.stream {
+		return nil
+	}
+	return func(e Event) {
+		if e.Result != nil {
+			e.Result.ID = r.id
+		}
+		if t.event != nil {
+			t.event(e)
+		}
+		if t.stream {
+			select {
+			case r.events <- e:
+			case <-r.unread:
+			}
+		}
+	}
+}
+
+// ID is the run's own, 128 random bits.
+func (r *Running) ID() string { return r.id }
+
+// Kill ends the program; the verdict is canceled.
+func (r *Running) Kill() { r.cancel() }
+
+// Wait returns when the program has ended and its verdict is known. It may be
+// called more than once.
+func (r *Running) Wait() (*Result, error) {
+	<-r.done
+	return r.result, r.err
+}
+
+// Stdin is the program's standard input; Close ends it. Nil unless the run was
+// started with [WithStdinPipe]. A Write waits until the program, or the kernel for
+// it, has taken everything; it fails with EPIPE once the program has closed its end,
+// and with [os.ErrProcessDone] after the run.
+func (r *Running) Stdin() io.WriteCloser {
+	if r.stdin == nil {
+		return nil
+	}
+	return r.stdin
+}
+
+// Signal sends a signal to the program's first process, as kill(2) does: the
+// others of its group get none. Before the start it waits for it. How the program
+// takes it is its own affair; a signal that ends it makes the verdict error. The
+// error is [os.ErrProcessDone] after the end; one that comes at that moment may
+// be lost without an error.
+func (r *Running) Signal(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	if !ok || s <= 0 || s > 64 {
+		return &FieldError{Field: "signal", Value: fmt.Sprint(sig), Reason: "must be a signal of this system"}
+	}
+	select {
+	case <-r.done:
+		return os.ErrProcessDone
+	default:
+	}
+	select {
+	case r.signals <- s:
+		return nil
+	case <-r.done:
+		return os.ErrProcessDone
+	default:
+		return errors.New("too many signals wait for the program")
+	}
+}
+
+// Events yields what happens until the run is over, with [WithEventStream];
+// otherwise nothing. Who stops early gets no further event, and the program goes
+// on. It is for one reader.
+func (r *Running) Events() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		if r.events == nil {
+			return
+		}
+		defer r.once.Do(func() { close(r.unread) })
+		for e := range r.events {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
