@@ -86,14 +86,17 @@ type Warm struct {
 // stand for.
 type Places struct {
 	Program string // {program}: the path of the language's program
-	Entry   string // {entry}: the name of the entry file, to be written as ./{entry}
+	Entry   string // {entry}: the name of the entry file, to be written as ./{entry}; {dir}: its folder, "." for none
 	// Sources are the files with the language's extensions, the entry first. An
 	// element that is just {sources} becomes one element a file, each "./NAME".
 	Sources []string
 	Out     string // {out}: the folder of the compiler's product
 	Stem    string // {stem}: the entry's name without folder and extension
-	Memory  int64  // {memory_bytes} and {memory_mib}: the limit
-	CPUs    int    // {cpus}: processors that the share of processor time comes to
+	// Memory is the limit: {memory_bytes} and {memory_mib}. {heap_mib} is two thirds
+	// of it, for a runtime that bounds its own heap: the rest is room for its code,
+	// stacks and buffers, so that it collects garbage before the kernel ends it.
+	Memory int64
+	CPUs   int // {cpus}: processors that the share of processor time comes to
 }
 
 // Set is a number of languages, in order of name.
@@ -191,8 +194,9 @@ func (pl Places) Fill(argv []string) []string {
 // never looked into.
 func (pl Places) Text(s string) string {
 	return strings.NewReplacer(
-		"{program}", pl.Program, "{entry}", pl.Entry, "{out}", pl.Out, "{stem}", pl.Stem,
+		"{program}", pl.Program, "{entry}", pl.Entry, "{dir}", path.Dir(pl.Entry), "{out}", pl.Out, "{stem}", pl.Stem,
 		"{memory_bytes}", strconv.FormatInt(pl.Memory, 10), "{memory_mib}", strconv.FormatInt(pl.Memory>>20, 10),
+		"{heap_mib}", strconv.FormatInt(pl.Memory/3*2>>20, 10),
 		"{cpus}", strconv.Itoa(pl.CPUs),
 	).Replace(s)
 }
