@@ -76,6 +76,10 @@ type Options struct {
 	// MaxLimits lowers the ceilings of a program's limits. Zero fields keep the
 	// library's own; New refuses one below the limit's floor.
 	MaxLimits Limits
+	// CacheDir is the folder of the compilers' caches that [Box.Warm] fills. Empty
+	// means /var/cache/glovebox for root, glovebox in the user's cache folder else.
+	// Cells only read them. One that somebody else may write to is not used.
+	CacheDir string
 	// Profiles adds system calls to a profile, by its name. A call that is always
 	// denied is refused by [New].
 	Profiles map[string][]string
@@ -91,6 +95,8 @@ type Box struct {
 	host      *cell.Host
 	max       api.Limits
 	languages languages.Set
+	warm      *warmth
+	cacheDir  string
 }
 
 // New finds out what this host can enforce, proves it on a throwaway cell, and
@@ -102,11 +108,12 @@ func New(o Options) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := cell.Open(cfg)
-	if err != nil {
+	b := &Box{max: cfg.Max, languages: languages.Builtin(), cacheDir: o.cacheDir()}
+	b.warm, cfg.Folders = findWarm(b.cacheDir, b.languages, o.Logger)
+	if b.host, err = cell.Open(cfg); err != nil {
 		return nil, err
 	}
-	return &Box{host: host, max: cfg.Max, languages: languages.Builtin()}, nil
+	return b, nil
 }
 
 func (o Options) config() (cell.Config, error) {

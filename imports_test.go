@@ -40,6 +40,7 @@ internal/cellproto:  api golang.org/x/sys/...
 internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
 internal/termtext:
+internal/warm:       golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
 internal/attest:     api internal/cellproto golang.org/x/sys/...
 never api:           os os/exec net net/http syscall unsafe
@@ -59,7 +60,7 @@ tests internal/cell: internal/cellinit
 
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
-.:                   internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
+.:                   internal/warm internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 cmd/glovebox:        . api languages internal/termtext
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term

@@ -71,6 +71,9 @@ func (b *Box) steps(p *Program, lang *languages.Language, job *cell.Job) (map[st
 	for k, v := range lang.CompileEnv {
 		compileEnv[k] = places.Text(v)
 	}
+	if lang.Warm != nil && b.warm.has(lang.Name) {
+		compileEnv[lang.Warm.Env] = warmDir + lang.Name
+	}
 	job.Compile = &cell.Step{Argv: places.Fill(lang.Compile), Limits: limits}
 	job.Compile.Env, err = environ(compileEnv, nil, lang, places.CPUs)
 	return env, err

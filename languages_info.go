@@ -32,7 +32,7 @@ func (b *Box) Languages(ctx context.Context, versions bool) []Language {
 func (b *Box) describe(l *languages.Language) Language {
 	_, missing := l.Program()
 	d := Language{Name: l.Name, Title: l.Title, Installed: missing == "", Missing: missing, Extensions: l.Extensions, File: l.File,
-		Compiled: len(l.Compile) > 0, Limits: l.Limits.Over(api.DefaultLimits()).Lower(b.max), Refusals: l.Refusals}
+		Compiled: len(l.Compile) > 0, Cold: missing == "" && l.Warm != nil && !b.warm.has(l.Name), Limits: l.Limits.Over(api.DefaultLimits()).Lower(b.max), Refusals: l.Refusals}
 	if d.Compiled {
 		c := l.CompileLimits.Over(api.DefaultCompileLimits()).Lower(b.max)
 		d.Limits.Compile = &c

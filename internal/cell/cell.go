@@ -100,13 +100,10 @@ func (h *Host) arm(k kind, c *cell) (_ *cell, err error) {
 		uid = h.ids.base + c.uid
 	}
 	n := nonce()
-	a, err := h.arming(k, inside, inside, n)
-	if err != nil {
+	if c.policy, err = h.inForce(c.place.slot.l.plan, k); err != nil {
 		return nil, err
 	}
-	if c.policy, err = h.policy(k); err != nil {
-		return nil, err
-	}
+	a := h.arming(k, c.policy, inside, inside, n)
 	report, err := c.build(a)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (r *run) collect() {
 		return
 	}
 	g := &gathering{want: r.want, names: map[string]bool{}}
-	_ = r.c.control.SetReadDeadline(time.Now().Add(collectMS*time.Millisecond + collectGrace))
+	_ = r.c.control.SetReadDeadline(time.Now().Add(time.Duration(r.want.MS)*time.Millisecond + collectGrace))
 	stop := context.AfterFunc(r.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })
 	defer stop()
 	err := g.read(r.c)

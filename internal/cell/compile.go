@@ -20,13 +20,7 @@ type compiled struct {
 // compile runs the compiler of a job in a cell of its own. Only its product moves
 // on, by the rules of artifacts.
 func (h *Host) compile(ctx context.Context, job *Job) compiled {
-	step := &Job{Profile: CompileProfile, Argv: job.Compile.Argv, Env: job.Compile.Env, Files: job.Files, Limits: job.Compile.Limits}
-	r := &run{h: h, job: step, ctx: ctx, want: cellproto.Collect{
-		Place: cellproto.PlaceProduct, Patterns: []string{"**"}, Bytes: api.MaxArtifactBytes,
-		FileBytes: min(api.MaxArtifactBytes, uint64(step.Limits.FileBytes)), Files: api.MaxArtifacts, MS: collectMS,
-	}}
-	r.do()
-	res := &r.result
+	product, res := h.make(ctx, job.Compile, job.Files, cellproto.Collect{Bytes: api.MaxArtifactBytes, Files: api.MaxArtifacts, MS: collectMS})
 	made := compiled{}
 	if res.Verdict != api.SetupFailed {
 		made.compile = &api.Compile{ExitCode: res.ExitCode, Stdout: res.Stdout, Stderr: res.Stderr, Truncated: res.Truncated,
@@ -36,9 +30,7 @@ func (h *Host) compile(ctx context.Context, job *Job) compiled {
 	switch res.Verdict {
 	case api.OK:
 		if message = unfit(res, job); message == "" {
-			for _, a := range res.Artifacts {
-				made.product = append(made.product, File{Name: a.Name, Mode: a.Mode, Data: a.Content})
-			}
+			made.product = product
 			return made
 		}
 	case api.Error:
@@ -58,6 +50,40 @@ func (h *Host) compile(ctx context.Context, job *Job) compiled {
 	made.result = &api.Result{Verdict: verdict, Cause: cause, Message: message, Stage: res.Stage, Syscall: res.Syscall,
 		Compile: made.compile, SetupMS: res.SetupMS, Warnings: res.Warnings, Evidence: res.Evidence, APIVersion: api.Version}
 	return made
+}
+
+// makeMS bounds the collection of what Make returns, for which nobody waits.
+const makeMS = 60_000
+
+// Make runs a step in a compiler's cell and returns what it left in ProductDir, at
+// most that many bytes and files. The product is nil unless the verdict is ok and
+// nothing was refused.
+func (h *Host) Make(ctx context.Context, step *Step, bytes, files uint64) ([]File, *api.Result, error) {
+	if !h.enter() {
+		return nil, nil, api.ErrClosed
+	}
+	defer h.work.Done()
+	if err := h.place(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer func() { <-h.running }()
+	product, res := h.make(ctx, step, nil, cellproto.Collect{Bytes: bytes, Files: files, MS: makeMS})
+	return product, res, nil
+}
+
+func (h *Host) make(ctx context.Context, step *Step, in []File, want cellproto.Collect) ([]File, *api.Result) {
+	job := &Job{Profile: CompileProfile, Argv: step.Argv, Env: step.Env, Files: in, Limits: step.Limits}
+	want.Place, want.Patterns, want.FileBytes = cellproto.PlaceProduct, []string{"**"}, min(want.Bytes, uint64(step.Limits.FileBytes))
+	r := &run{h: h, job: job, ctx: ctx, want: want}
+	r.do()
+	if r.result.Verdict != api.OK || len(r.result.RefusedArtifacts) > 0 {
+		return nil, &r.result
+	}
+	var out []File
+	for _, a := range r.result.Artifacts {
+		out = append(out, File{Name: a.Name, Mode: a.Mode, Data: a.Content})
+	}
+	return out, &r.result
 }
 
 // unfit is why a product cannot be run.

@@ -13,7 +13,7 @@ import (
 )
 
 // reserved are the names at the top of a cell's root that are its own.
-var reserved = []string{"box", "tmp", "prog", "dev", "proc", "sys", "etc", "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
+var reserved = []string{"box", "tmp", "prog", "dev", "proc", "sys", "etc", "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "warm"}
 
 // kernelFS are file systems that show the kernel or its devices and not files.
 var kernelFS = []string{"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf",
@@ -101,7 +101,7 @@ func files(folder string) error {
 // that they are in no other cell's root.
 func (h *Host) apart(ctx context.Context, job *Job, s Streams) (*api.Result, error) {
 	cfg := h.cfg
-	cfg.Folders, cfg.Once, cfg.Armed, cfg.Reserve, cfg.MaxCells = job.Folders, true, 0, 0, 1
+	cfg.Folders, cfg.Once, cfg.Armed, cfg.Reserve, cfg.MaxCells = slices.Concat(h.cfg.Folders, job.Folders), true, 0, 0, 1
 	inner, err := Open(cfg)
 	if err != nil {
 		return &api.Result{Verdict: api.SetupFailed, Stage: "folders", Message: err.Error(), APIVersion: api.Version}, nil

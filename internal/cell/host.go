@@ -27,7 +27,6 @@ type Host struct {
 	cfg  Config
 	log  *slog.Logger
 	feat features
-	plan *plan
 
 	init     *os.File
 	initVars []string
@@ -38,6 +37,7 @@ type Host struct {
 
 	launching sync.Mutex
 	launcher  *launcher
+	retired   []*launcher // of former plans, until their last cell has ended
 
 	mu       sync.Mutex
 	policies map[kind]*policy
@@ -112,10 +112,6 @@ func (h *Host) open() (err error) {
 		return fmt.Errorf("init program: %w", err)
 	}
 	h.detect()
-	plan := newPlan(h.cfg.Paths, h.cfg.Folders)
-	h.mu.Lock() // the first policy is being made
-	h.plan = plan
-	h.mu.Unlock()
 	if os.Geteuid() == 0 {
 		if h.ids, err = takeIDs(); err != nil {
 			return fmt.Errorf("user ids for cells: %w", err)
@@ -145,6 +141,7 @@ func (h *Host) launch() (*launcher, error) {
 		h.launcher.close()
 		h.launcher = nil
 	}
+	plan := newPlan(h.cfg.Paths, h.cfg.Folders)
 	l, err := h.cfg.start(h.init, h.ids, h.initVars)
 	if errors.Is(err, unix.ENOEXEC) {
 		return nil, h.unavailable("program", err.Error())
@@ -163,7 +160,8 @@ func (h *Host) launch() (*launcher, error) {
 			return nil, fmt.Errorf("control group of the launcher: %w", err)
 		}
 	}
-	if err := l.base(h.plan.ops, h.offInside()); err != nil {
+	l.plan = plan
+	if err := l.base(plan.ops, h.offInside()); err != nil {
 		stage := "root"
 		switch {
 		case strings.HasPrefix(err.Error(), "launcher: proc: "):
@@ -176,6 +174,24 @@ func (h *Host) launch() (*launcher, error) {
 	}
 	h.launcher = l
 	return l, nil
+}
+
+// renew sees whether what cells show of the host is still what it was. If not,
+// new cells come from a new launcher, which has looked again; idle ones are given
+// up, and running ones keep the launcher they have until the last has ended.
+func (h *Host) renew() {
+	h.launching.Lock()
+	defer h.launching.Unlock()
+	l := h.launcher
+	if l == nil || l.plan == nil || !l.plan.stale(h.cfg.Paths, h.cfg.Folders) {
+		return
+	}
+	h.log.Info("what cells show of this host has changed: idle cells are replaced")
+	h.launcher = nil
+	h.retired = slices.DeleteFunc(append(h.retired, l), func(l *launcher) bool { return l.ended() })
+	l.retire()
+	h.pool.flush()
+	h.slots.flush()
 }
 
 // initEnv is the whole environment of launcher and init: nothing, but for a
@@ -278,11 +294,7 @@ func (h *Host) offInside() []string {
 	return slices.Concat(h.cfg.ControlOff, h.cfg.insideOff)
 }
 
-func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error) {
-	pol, err := h.policy(k)
-	if err != nil {
-		return nil, err
-	}
+func (h *Host) arming(k kind, pol *policy, uid, gid int, nonce []byte) *cellproto.Arm {
 	d := api.DefaultLimits()
 	a := &cellproto.Arm{
 		Nonce: nonce, Loopback: k.loopback,
@@ -298,7 +310,7 @@ func (h *Host) arming(k kind, uid, gid int, nonce []byte) (*cellproto.Arm, error
 	if h.feat.seccomp {
 		a.Filter, a.Notify = pol.program, !h.off("notify")
 	}
-	return a, nil
+	return a
 }
 
 // offProbes are the layers that no probe can be asked about.
@@ -364,8 +376,10 @@ func (h *Host) close() error {
 	h.pool.drain(func(c *cell) { c.destroy() })
 	h.slots.drain(func(c *cell) { c.destroy() })
 	h.work.Wait()
-	if h.launcher != nil {
-		h.launcher.close()
+	for _, l := range append(h.retired, h.launcher) {
+		if l != nil {
+			l.close()
+		}
 	}
 	var err error
 	if h.groups != nil {

@@ -29,10 +29,12 @@ type launcher struct {
 	conn *net.UnixConn
 	pid  int
 	dead chan struct{} // closed: the process was reaped
+	plan *plan         // the root it has built
 
 	mu      sync.Mutex
 	next    uint64
 	waiting map[uint64]chan answer
+	retired bool
 	err     error
 }
 
@@ -146,6 +148,7 @@ func (l *launcher) receive() {
 		default: // nobody waits, or more messages than a slot can have
 			closeFDs(fds)
 		}
+		l.leave()
 	}
 }
 
@@ -240,8 +243,44 @@ func (l *launcher) base(ops []cellproto.Op, off []string) error {
 // forget ends the wait for messages about a slot.
 func (l *launcher) forget(s *slot) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.waiting, s.id)
+	l.mu.Unlock()
+	l.leave()
+}
+
+// retire lets it end with its last cell; it gets no further one.
+func (l *launcher) retire() {
+	l.mu.Lock()
+	l.retired = true
+	l.mu.Unlock()
+	l.leave()
+}
+
+// leave ends a retired launcher that has no cell left.
+func (l *launcher) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired && len(l.waiting) == 0 {
+		l.conn.Close()
+	}
+}
+
+// usable tells whether new cells may come from it.
+func (l *launcher) usable() bool {
+	l.mu.Lock()
+	retired := l.retired
+	l.mu.Unlock()
+	return !retired && l.lost() == nil
+}
+
+// ended tells that nothing of it is left.
+func (l *launcher) ended() bool {
+	select {
+	case <-l.dead:
+		return true
+	default:
+		return false
+	}
 }
 
 // slot is a number that messages can be about.

@@ -83,7 +83,7 @@ func (c *cell) checkMounts() error {
 	}
 	mounts, err := c.witness.Mounts()
 	if err == nil {
-		err = attest.CheckMounts(mounts, h.plan.shown, c.kind.maker())
+		err = attest.CheckMounts(mounts, c.place.slot.l.plan.shown, c.kind.maker())
 	}
 	if err == nil && !h.off("hidepid") {
 		err = attest.CheckProc(mounts)

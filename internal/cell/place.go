@@ -101,7 +101,7 @@ func (h *Host) takePrepared() (*cell, error) {
 		if !ok {
 			return h.prepare()
 		}
-		if c.place.slot.l.lost() == nil && !c.gone(0) {
+		if c.place.slot.l.usable() && !c.gone(0) {
 			return c, nil
 		}
 		h.later(c)

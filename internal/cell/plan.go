@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +26,12 @@ type plan struct {
 	shown []string
 	// paths are the readable places of the root, for Landlock.
 	paths []string
+
+	stamp  string // what the host was when it was looked at
+	mu     sync.Mutex
+	looked time.Time // at it again
+	// policies in force in this root, made at the first use.
+	policies map[kind]*policy
 }
 
 // devices of the root, with the numbers that they must have.
@@ -39,7 +48,7 @@ var etcPaths = []string{"/etc/ld.so.cache", "/etc/alternatives"}
 // languages need; those that do not exist are left out. folders are further ones,
 // which were checked.
 func newPlan(extra []string, folders []Folder) *plan {
-	p := &plan{}
+	p := &plan{policies: map[kind]*policy{}, looked: time.Now()}
 	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "prog", "etc"} {
 		p.dir(d)
 	}
@@ -66,7 +75,45 @@ func newPlan(extra []string, folders []Folder) *plan {
 	}
 	p.paths = append(p.paths, "/etc", "/proc")
 	slices.Sort(p.paths)
+	p.stamp = p.identify()
 	return p
+}
+
+// lookEvery bounds how often the host is looked at again.
+const lookEvery = 200 * time.Millisecond
+
+// stale tells whether a plan made now would be another: something else is
+// installed, or a file that the root shows was replaced, whose old content the
+// mount would keep. What lies in folders that are shown is always the present.
+func (p *plan) stale(extra []string, folders []Folder) bool {
+	p.mu.Lock()
+	recent := time.Since(p.looked) < lookEvery
+	if !recent {
+		p.looked = time.Now()
+	}
+	p.mu.Unlock()
+	return !recent && newPlan(extra, folders).stamp != p.stamp
+}
+
+// identify says what the steps are and which files of the host they show.
+func (p *plan) identify() string {
+	d := sha256.New()
+	p.write(d)
+	for _, o := range p.ops {
+		if o.Kind != cellproto.OpBind {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(o.Source, &st); err != nil {
+			fmt.Fprintln(d, o.Source, err)
+			continue
+		}
+		fmt.Fprintln(d, o.Source, st.Dev, st.Ino)
+		if st.Mode&unix.S_IFMT == unix.S_IFREG {
+			fmt.Fprintln(d, st.Size, st.Mtim, st.Ctim)
+		}
+	}
+	return string(d.Sum(nil))
 }
 
 // etcFiles are the made-up files of /etc that no cell differs in.

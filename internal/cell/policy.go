@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/attest"
@@ -41,7 +42,7 @@ func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
 	return &policy{Policy: p, program: seccomp.Encode(program)}, nil
 }
 
-// policy returns what holds for a kind of cell, made at the first use.
+// policy returns the filter of a kind of cell, made at the first use.
 func (h *Host) policy(k kind) (*policy, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,22 +55,43 @@ func (h *Host) policy(k kind) (*policy, error) {
 		}
 		h.policies[key] = p
 	}
-	if p.hash == "" && h.plan != nil {
-		p.guest, p.init = h.plan.landlock(h.feat.landlock, k.loopback)
-		p.hash = h.policyHash(p)
+	return p, nil
+}
+
+// inForce returns all that holds for a kind of cell in the root of a plan.
+func (h *Host) inForce(pl *plan, k kind) (*policy, error) {
+	filter, err := h.policy(k)
+	if err != nil {
+		return nil, err
+	}
+	key := kind{profile: k.profile, loopback: k.loopback}
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	p := pl.policies[key]
+	if p == nil {
+		whole := *filter
+		p = &whole
+		p.guest, p.init = pl.landlock(h.feat.landlock, k.loopback)
+		p.hash = pl.hash(p)
+		pl.policies[key] = p
 	}
 	return p, nil
 }
 
-// policyHash identifies every list of a profile as it is in force here: the
-// filter, both Landlock rulesets, what the root shows, what proc shows, and what
-// is probed.
-func (h *Host) policyHash(p *policy) string {
+// hash identifies every list of a profile as it is in force here: the filter,
+// both Landlock rulesets, what the root shows, what proc shows, and what is
+// probed.
+func (p *plan) hash(pol *policy) string {
 	d := sha256.New()
-	fmt.Fprintln(d, p.Hash(), p.guest, p.init)
-	for _, o := range h.plan.ops {
-		fmt.Fprintf(d, "%d %q %q %o %q\n", o.Kind, o.Path, o.Source, o.Mode, o.Data)
-	}
+	fmt.Fprintln(d, pol.Hash(), pol.guest, pol.init)
+	p.write(d)
 	fmt.Fprintln(d, procKeep, procCommon, attest.Names(nil, false))
 	return hex.EncodeToString(d.Sum(nil))
+}
+
+// write writes the steps of the root in a form in which no two are the same.
+func (p *plan) write(w io.Writer) {
+	for _, o := range p.ops {
+		fmt.Fprintf(w, "%d %q %q %o %q\n", o.Kind, o.Path, o.Source, o.Mode, o.Data)
+	}
 }

@@ -116,7 +116,7 @@ func (r *reserve) take() (v *cell, ok bool) {
 		select {
 		case a := <-r.ready:
 			r.wish()
-			if r.age > 0 && time.Since(a.born) > r.age {
+			if r.age > 0 && time.Since(a.born) > r.age || !a.c.place.slot.l.usable() {
 				r.h.later(a.c)
 				continue
 			}
@@ -124,6 +124,19 @@ func (r *reserve) take() (v *cell, ok bool) {
 		default:
 			r.wish()
 			return v, false
+		}
+	}
+}
+
+// flush gives up all that is there, and asks for new.
+func (r *reserve) flush() {
+	defer r.wish()
+	for {
+		select {
+		case a := <-r.ready:
+			r.h.later(a.c)
+		default:
+			return
 		}
 	}
 }

@@ -160,6 +160,7 @@ func (r *run) trace(begin time.Time) {
 // that fails its second look is thrown away and the job gets a fresh one.
 func (r *run) acquire() (c *cell, warm bool, err error) {
 	k := r.job.kind()
+	r.h.renew()
 	if k == defaultKind() {
 		if c, ok := r.h.pool.take(); ok {
 			if err = c.handOver(r.job.Limits, false); err == nil {
