@@ -5,7 +5,6 @@ package languages
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -114,10 +113,8 @@ var Builtin = sync.OnceValue(func() Set {
 		if err != nil {
 			panic(err)
 		}
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.DisallowUnknownFields()
-		l := &Language{}
-		if err := d.Decode(l); err != nil {
+		l, err := decode(b)
+		if err != nil {
 			panic(fmt.Sprintf("languages/%s: %v", e.Name(), err))
 		}
 		all = append(all, l)
