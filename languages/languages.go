@@ -5,7 +5,6 @@ package languages
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -16,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/strictjson"
 )
 
 //go:embed *.json
@@ -111,16 +111,23 @@ var Builtin = sync.OnceValue(func() Set {
 		if err != nil {
 			panic(err)
 		}
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.DisallowUnknownFields()
-		l := &Language{}
-		if err := d.Decode(l); err != nil {
+		l, err := parse(b)
+		if err != nil {
 			panic(fmt.Sprintf("languages/%s: %v", e.Name(), err))
 		}
 		all = append(all, l)
 	}
 	return all
 })
+
+// parse reads one file. The error is an *[api.FieldError].
+func parse(text []byte) (*Language, error) {
+	l := &Language{}
+	if err := strictjson.Decode(text, l, strictjson.Options{}); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
 
 // Find returns the language of a name, or nil.
 func (s Set) Find(name string) *Language {
