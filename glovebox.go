@@ -76,6 +76,10 @@ type Options struct {
 	// MaxLimits lowers the ceilings of a program's limits. Zero fields keep the
 	// library's own; New refuses one below the limit's floor.
 	MaxLimits Limits
+	// Languages are files of further languages, or of others in the place of those
+	// that come with Glovebox; see package languages. Each must belong to root or
+	// this user and be writable by no other.
+	Languages []string
 	// CacheDir is the folder of the compilers' caches that [Box.Warm] fills. Empty
 	// means /var/cache/glovebox for root, glovebox in the user's cache folder else.
 	// Cells only read them. One that somebody else may write to is not used.
@@ -108,7 +112,11 @@ func New(o Options) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Box{max: cfg.Max, languages: languages.Builtin(), cacheDir: o.cacheDir()}
+	b := &Box{max: cfg.Max, cacheDir: o.cacheDir()}
+	if b.languages, err = languages.WithFiles(o.Languages); err != nil {
+		return nil, err
+	}
+	cfg.Paths = b.languages.Paths()
 	b.warm, cfg.Folders = findWarm(b.cacheDir, b.languages, o.Logger)
 	if b.host, err = cell.Open(cfg); err != nil {
 		return nil, err
@@ -119,7 +127,7 @@ func New(o Options) (*Box, error) {
 func (o Options) config() (cell.Config, error) {
 	cfg := cell.Config{
 		Mode: cell.Mode(o.Sandbox), InitPath: o.InitPath, Armed: o.Armed, MaxCells: o.MaxCells,
-		Paths: languages.Builtin().Paths(), Additions: o.Profiles, Log: o.Logger, ControlOff: o.controlOff,
+		Additions: o.Profiles, Log: o.Logger, ControlOff: o.controlOff,
 		Max: api.MaxLimits(runtime.NumCPU(), machineMemory()).Lower(o.MaxLimits),
 	}
 	switch o.Sandbox {

@@ -35,7 +35,8 @@ const module = "github.com/glovebox-dev/glovebox"
 const importPolicy = `
 # Plain data, then mechanisms that know nothing of each other.
 api:
-languages:           api
+internal/strictjson: api
+languages:           api internal/strictjson
 internal/cellproto:  api golang.org/x/sys/...
 internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
@@ -62,7 +63,7 @@ tests internal/cell: internal/cellinit
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/warm internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
-cmd/glovebox:        . api languages internal/termtext
+cmd/glovebox:        . api languages internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 bench:               . api languages internal/cell golang.org/x/sys/...

@@ -8,10 +8,10 @@ import (
 // FieldError is bad input: one field of a Program, its value and what is
 // allowed.
 type FieldError struct {
-	Field string
-	Value any
+	Field string `json:"field" for:"library"`
+	Value any    `json:"value,omitempty" for:"library"`
 	// Reason says what is wrong, and the bounds where there are any.
-	Reason string
+	Reason string `json:"reason" for:"library"`
 }
 
 func (e *FieldError) Error() string {
@@ -31,9 +31,9 @@ var (
 // SandboxError wraps [ErrSandboxUnavailable] and carries the Status that says
 // which layers are missing and how to mend them.
 type SandboxError struct {
-	Status Status
+	Status Status `json:"status" for:"library"`
 	// Reason is one sentence naming the first missing layer and its remedy.
-	Reason string
+	Reason string `json:"reason" for:"library"`
 }
 
 func (e *SandboxError) Error() string { return ErrSandboxUnavailable.Error() + ": " + e.Reason }

@@ -6,20 +6,20 @@ import "fmt"
 // the floor or above the ceiling is refused by [Limits.Resolve]; nothing is
 // clamped in silence.
 type Limits struct {
-	WallMS      int64 `json:"wall_ms,omitempty"`      // ms from the guest's exec to its exit
-	CPUMS       int64 `json:"cpu_ms,omitempty"`       // ms of processor time, all processes
-	CPUPercent  int64 `json:"cpu_percent,omitempty"`  // per cent of one core
-	MemoryBytes int64 `json:"memory_bytes,omitempty"` // everything the kernel charges, tmpfs included
-	Pids        int64 `json:"pids,omitempty"`         // processes and threads of the guest
-	StdoutBytes int64 `json:"stdout_bytes,omitempty"` // bytes kept and streamed
-	StderrBytes int64 `json:"stderr_bytes,omitempty"` // bytes kept and streamed
-	FileBytes   int64 `json:"file_bytes,omitempty"`   // bytes a file
-	OpenFiles   int64 `json:"open_files,omitempty"`   // descriptors a process
-	DiskBytes   int64 `json:"disk_bytes,omitempty"`   // /box, /tmp and /dev/shm together
-	DiskFiles   int64 `json:"disk_files,omitempty"`   // inodes of the same
+	WallMS      int64 `json:"wall_ms,omitempty" for:"library,operator,client"`      // ms from the guest's exec to its exit
+	CPUMS       int64 `json:"cpu_ms,omitempty" for:"library,operator,client"`       // ms of processor time, all processes
+	CPUPercent  int64 `json:"cpu_percent,omitempty" for:"library,operator,client"`  // per cent of one core
+	MemoryBytes int64 `json:"memory_bytes,omitempty" for:"library,operator,client"` // everything the kernel charges, tmpfs included
+	Pids        int64 `json:"pids,omitempty" for:"library,operator,client"`         // processes and threads of the guest
+	StdoutBytes int64 `json:"stdout_bytes,omitempty" for:"library,operator,client"` // bytes kept and streamed
+	StderrBytes int64 `json:"stderr_bytes,omitempty" for:"library,operator,client"` // bytes kept and streamed
+	FileBytes   int64 `json:"file_bytes,omitempty" for:"library,operator,client"`   // bytes a file
+	OpenFiles   int64 `json:"open_files,omitempty" for:"library,operator,client"`   // descriptors a process
+	DiskBytes   int64 `json:"disk_bytes,omitempty" for:"library,operator,client"`   // /box, /tmp and /dev/shm together
+	DiskFiles   int64 `json:"disk_files,omitempty" for:"library,operator,client"`   // inodes of the same
 
 	// Compile bounds the compiler by the same names; it has none of its own.
-	Compile *Limits `json:"compile,omitempty"`
+	Compile *Limits `json:"compile,omitempty" for:"library,operator,client"`
 }
 
 const (

@@ -1,8 +1,6 @@
 package languages
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/strictjson"
 )
 
 // maxFile is how many bytes the file of a language may have.
@@ -88,16 +87,24 @@ func trusted(st fs.FileInfo, user uint32) error {
 
 // decode reads the text of a language's file.
 func decode(b []byte) (*Language, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
 	l := &Language{}
-	if err := d.Decode(l); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("has more than one JSON value")
+	if err := strictjson.Decode(b, l, strictjson.Options{}); err != nil {
+		return nil, err
 	}
 	return l, nil
+}
+
+// WithFiles returns the languages that come with Glovebox and those of the files.
+func WithFiles(files []string) (Set, error) {
+	var more []*Language
+	for _, f := range files {
+		l, err := Load(f)
+		if err != nil {
+			return nil, err
+		}
+		more = append(more, l)
+	}
+	return Builtin().With(more...)
 }
 
 // With returns a set that has further languages besides those of s, which is

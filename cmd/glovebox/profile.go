@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/strictjson"
 )
 
 // maxProfile bounds the file of --profile.
@@ -44,45 +45,25 @@ func readProfile(path string) (name string, allow []string, err error) {
 	return parseProfile(text)
 }
 
+// profileFile is the text of that file.
+type profileFile struct {
+	Profile string   `json:"profile"`
+	Allow   []string `json:"allow"`
+}
+
 func parseProfile(text []byte) (name string, allow []string, err error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return "", nil, errors.New("is not a JSON object")
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return "", nil, err
+	var p profileFile
+	if err := strictjson.Decode(text, &p, strictjson.Options{MaxBytes: maxProfile}); err != nil {
+		if field := (*glovebox.FieldError)(nil); errors.As(err, &field) && field.Field == "body" {
+			err = errors.New(field.Reason)
 		}
-		key, _ := t.(string)
-		if seen[key] {
-			return "", nil, fmt.Errorf("the key %q is given twice", key)
-		}
-		seen[key] = true
-		switch key {
-		case "profile":
-			err = d.Decode(&name)
-		case "allow":
-			err = d.Decode(&allow)
-		default:
-			return "", nil, fmt.Errorf(`there is no key %q; there are "profile" and "allow"`, key)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("%q: %w", key, err)
-		}
-	}
-	if _, err := d.Token(); err != nil {
 		return "", nil, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return "", nil, errors.New("has something behind the JSON object")
-	}
 	switch {
-	case name == "":
+	case p.Profile == "":
 		return "", nil, errors.New(`"profile" is missing`)
-	case len(allow) == 0:
+	case len(p.Allow) == 0:
 		return "", nil, errors.New(`"allow" is missing or empty`)
 	}
-	return name, allow, nil
+	return p.Profile, p.Allow, nil
 }

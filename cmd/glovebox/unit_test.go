@@ -89,7 +89,7 @@ func TestEveryLimitHasAFlag(t *testing.T) {
 		}
 	}
 	for i, v := 0, reflect.ValueOf(floor); i < v.NumField(); i++ {
-		if reflect.ValueOf(all).Field(i).Int() != v.Field(i).Int() {
+		if v.Field(i).CanInt() && reflect.ValueOf(all).Field(i).Int() != v.Field(i).Int() {
 			t.Errorf("no flag sets %s", v.Type().Field(i).Name)
 		}
 	}
