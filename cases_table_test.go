@@ -107,7 +107,7 @@ var caseTable = []caseEntry{
 		stdoutPattern: `ok 0 pipe:\[\d+\]\nok 1 pipe:\[\d+\]\nok 2 pipe:\[\d+\]\nok 3 /proc/\d+/fd\ncwd /box\n`}},
 	{file: "074-self-exe-write.c", want: caseWant{verdict: api.OK, stdoutPattern: `(/proc/1/exe ok ok\n){2}/proc/\d+/exe ok ok\n`}},
 	{file: "075-environ-scan.py", want: caseWant{verdict: api.OK,
-		stdout: "env ['CASE_MARK', 'HOME', 'LANG', 'LOGNAME', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR', 'TZ', 'USER']\n"}},
+		stdout: "env ['CASE_MARK', 'GOMAXPROCS', 'HOME', 'LANG', 'LOGNAME', 'OMP_NUM_THREADS', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR', 'TZ', 'USER']\n"}},
 	{file: "078-host-paths.sh", also: caseTellsNothing, want: caseWant{verdict: api.OK,
 		stdoutPattern: `(?s)(/\S* /\S* [^\n]*\n){20}\nglovebox\n(\d+:[^\n]*:/\n)+`, stderr: "./main.sh: line 3: /proc/1/cmdline: No such file or directory\n"}},
 

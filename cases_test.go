@@ -201,10 +201,20 @@ func caseEvents(r *glovebox.Result, events []glovebox.Event) []string {
 			}
 		}
 	}
+	began := "started"
+	if r.Compile != nil {
+		if events[0].Type != "compiled" || events[0].Compile == nil || count["compiled"] != 1 {
+			bad = append(bad, "the compiler is not the first event")
+		}
+		events = events[1:]
+	}
+	if r.Verdict == api.CompileError {
+		began, count["started"] = "finished", count["started"]+1
+	}
 	if count["started"] != 1 || count["finished"] != 1 {
 		return append(bad, fmt.Sprintf("events %v, want one started and one finished", count))
 	}
-	if last := events[len(events)-1]; events[0].Type != "started" || last.Type != "finished" || last.Result.ID != r.ID {
+	if last := events[len(events)-1]; events[0].Type != began || last.Type != "finished" || last.Result.ID != r.ID {
 		bad = append(bad, "the events are not in order")
 	}
 	bad = append(bad, caseDiffText("streamed stdout", streams["stdout"].String(), caseRawText(r.Stdout, r.StdoutBase64), "")...)

@@ -65,7 +65,7 @@ func fieldError(t *testing.T, b *glovebox.Box, p glovebox.Program) *glovebox.Fie
 // proves X-07
 func TestSurviveLimitBounds(t *testing.T) {
 	bounds := limitBounds(t)
-	if n := reflect.TypeFor[glovebox.Limits]().NumField(); n != len(bounds) {
+	if n := reflect.TypeFor[glovebox.Limits]().NumField() - 1; n != len(bounds) { // Compile has the same again
 		t.Errorf("%d limits, %d in the table", n, len(bounds))
 	}
 	def := api.DefaultLimits()

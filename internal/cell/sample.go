@@ -15,9 +15,9 @@ const sampleEvery = 20 * time.Millisecond
 // sampled says what stands in for a control group.
 const sampled = "memory: sampled; tasks: bounded by RLIMIT_NPROC"
 
-// initTasks are the threads of init that carry the guest's uid: the sealed one
-// and the one that answers for refused calls.
-const initTasks = 2
+// initTasks are the threads of init that carry the guest's uid: the sealed one,
+// the one that answers for refused calls and the one that passes signals on.
+const initTasks = 3
 
 // taskLimit is the RLIMIT_NPROC of a guest without a control group. The kernel
 // counts by uid. A cell with a uid of its own has exactly its share; the cells
