@@ -1,0 +1,4 @@
+package greet
+
+// Hello greets.
+func Hello(name string) string { return "hello " + name }

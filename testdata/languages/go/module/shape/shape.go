@@ -1,0 +1,4 @@
+package shape
+
+// Area is width times height.
+func Area(w, h int) int { return w * h }

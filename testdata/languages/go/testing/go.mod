@@ -1,0 +1,3 @@
+module example.org/testing
+
+go 1.22
