@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,12 +18,17 @@ type runFlags struct {
 	code     string
 	stdin    string
 	limits   [len(limitFlags)]string
+	compile  []string // limits of the compiler, NAME=VALUE
 	env      []string
 	network  string
 	files    []string
 	profile  string
 	sandbox  string
 	json     string
+
+	artifacts []string // patterns
+	out       string
+	folders   []string // HOST[:AT]
 
 	given     func(name string) bool // whether the flag was written
 	fromStdin bool                   // the program was read from standard input
@@ -83,13 +89,17 @@ func (f *runFlags) add(cmd *cobra.Command) {
 			usage := fmt.Sprintf("%s (default %s)", l.usage, l.unit.format(*l.of(&def)[0], ""))
 			g.Flags().StringVar(&f.limits[i], l.name, "", usage)
 		}
+		g.Flags().StringArrayVar(&f.compile, "compile-limit", nil, "one of these for the compiler of the language, as `NAME=VALUE`: memory=2GiB (repeatable)")
 	})
 	group("Cell", func(g *cobra.Command) {
 		g.Flags().StringVar(&f.network, "network", "none", "`kind` of network: none, or loopback within the cell")
+		g.Flags().StringArrayVar(&f.folders, "folder", nil, "a folder of this host, `HOST[:AT]`, that the program can read, at AT or at the same path (repeatable)")
 		g.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto: what this host has")
 		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["CALL"]}; "language" is the one profile`)
 	})
 	group("Result", func(g *cobra.Command) {
+		g.Flags().StringArrayVar(&f.artifacts, "artifact", nil, "`pattern` of files below /box that are wanted when the program has exited: out.csv, plots, '**/*.png' (repeatable)")
+		g.Flags().StringVar(&f.out, "out", "", "`folder` for these files, made if it is missing; a file that is there already stays as it is, which is an error")
 		g.Flags().StringVar(&f.json, "json", "", "print JSON, in one `form`: an object with output, verdict and evidence; with =stream events as they happen, one a line")
 		g.Flags().Lookup("json").NoOptDefVal = "object"
 	})
@@ -100,24 +110,57 @@ func (f *runFlags) add(cmd *cobra.Command) {
 // refused here, by the name of its flag; the library checks once more.
 func (f *runFlags) parseLimits() (glovebox.Limits, error) {
 	var out glovebox.Limits
-	floor, ceiling := glovebox.Bounds()
 	for i, l := range limitFlags {
-		if !f.given(l.name) {
-			continue
+		if f.given(l.name) {
+			if err := l.parse("--"+l.name, f.limits[i], f.limits[i], &out); err != nil {
+				return out, err
+			}
 		}
-		lo, hi := max(*l.of(&floor)[0], 1), *l.of(&ceiling)[0]
-		n, err := l.unit.parse(f.limits[i])
-		switch {
-		case err == errForm:
-			return out, usagef("--%s %q: must be %s, from %s to %s", l.name, f.limits[i], l.unit.example(), l.unit.format(lo, ""), l.unit.format(hi, ""))
-		case err != nil || n < lo || n > hi:
-			return out, usagef("--%s %s: must be from %s to %s", l.name, f.limits[i], l.unit.format(lo, ""), l.unit.format(hi, ""))
+	}
+	for _, written := range f.compile {
+		name, value, ok := strings.Cut(written, "=")
+		if !ok {
+			return out, usagef("--compile-limit %q: must be NAME=VALUE, such as memory=2GiB", written)
 		}
-		for _, to := range l.of(&out) {
-			*to = n
+		i := slices.IndexFunc(limitFlags[:], func(l limitFlag) bool { return l.name == name })
+		if i < 0 {
+			return out, usagef("--compile-limit %q: there is no limit %q; there are %s", written, name, strings.Join(limitNames(""), ", "))
+		}
+		if out.Compile == nil {
+			out.Compile = &glovebox.Limits{}
+		}
+		if err := limitFlags[i].parse("--compile-limit", written, value, out.Compile); err != nil {
+			return out, err
 		}
 	}
 	return out, nil
+}
+
+// parse reads a value into the limits; flag and written are what stands on the
+// command line.
+func (l limitFlag) parse(flag, written, value string, out *glovebox.Limits) error {
+	floor, ceiling := glovebox.Bounds()
+	lo, hi := max(*l.of(&floor)[0], 1), *l.of(&ceiling)[0]
+	n, err := l.unit.parse(value)
+	switch {
+	case err == errForm:
+		return usagef("%s %q: must be %s, from %s to %s", flag, written, l.unit.example(), l.unit.format(lo, ""), l.unit.format(hi, ""))
+	case err != nil || n < lo || n > hi:
+		return usagef("%s %s: must be from %s to %s", flag, written, l.unit.format(lo, ""), l.unit.format(hi, ""))
+	}
+	for _, to := range l.of(out) {
+		*to = n
+	}
+	return nil
+}
+
+// limitNames are the names of all limits, each with an ending.
+func limitNames(ending string) []string {
+	var names []string
+	for _, l := range limitFlags {
+		names = append(names, l.name+ending)
+	}
+	return names
 }
 
 // check refuses words that are not among those allowed.
@@ -137,7 +180,7 @@ func (f *runFlags) check() error {
 	if f.given("language") && languages.Builtin().Find(f.language) == nil {
 		return usagef("-l %q: must be one of %s", f.language, strings.Join(languages.Builtin().Names(), ", "))
 	}
-	return nil
+	return f.checkArtifacts()
 }
 
 func oneOf(flag, value string, words []string) error {
@@ -155,25 +198,31 @@ func oneOf(flag, value string, words []string) error {
 // flagOf is the sentence for a field that the library refused, in terms of the
 // command line.
 func flagOf(e *glovebox.FieldError) string {
-	flag := e.Field
-	for _, l := range limitFlags {
-		if e.Field == "limits."+l.field {
-			flag = "--" + l.name
-		}
-	}
+	named := *e
+	named.Field, named.Reason = inFlags(e.Field), inFlags(e.Reason)
 	switch {
 	case e.Field == "language":
-		flag = "-l"
-	case e.Field == "network", e.Field == "sandbox", e.Field == "profile":
-		flag = "--" + e.Field
+		named.Field = "-l"
+	case e.Field == "network", e.Field == "sandbox", e.Field == "profile", e.Field == "env":
+		named.Field = "--" + e.Field
+	case e.Field == "limits.compile":
+		named.Field = "--compile-limit"
+	case e.Field == "artifacts", strings.HasPrefix(e.Field, "artifacts["):
+		named.Field = "--artifact"
+	case e.Field == "folders", strings.HasPrefix(e.Field, "folders["):
+		named.Field = "--folder"
 	case strings.HasPrefix(e.Field, "Profiles."):
-		flag = fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(e.Field, "Profiles."))
-	case e.Field == "env":
-		flag = "--env"
+		named.Field = fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(e.Field, "Profiles."))
 	case strings.HasPrefix(e.Field, "env."):
-		flag = "--env " + strings.TrimPrefix(e.Field, "env.")
+		named.Field = "--env " + strings.TrimPrefix(e.Field, "env.")
 	}
-	named := *e
-	named.Field = flag
 	return named.Error()
+}
+
+// inFlags puts the names of flags in place of the library's names of limits.
+func inFlags(text string) string {
+	for _, l := range limitFlags {
+		text = strings.NewReplacer("limits.compile."+l.field, "--compile-limit "+l.name, "limits."+l.field, "--"+l.name).Replace(text)
+	}
+	return text
 }

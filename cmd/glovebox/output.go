@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -24,6 +26,8 @@ type sink struct {
 	stdout io.Writer
 	stderr io.Writer
 	people bool // a person reads stderr
+	dest   *outDir
+	taken  *glovebox.Result // what is left when dest has the files
 
 	guestOut, guestErr io.Writer
 	closers            []io.Closer
@@ -39,8 +43,8 @@ type writeError struct{ err error }
 func (e *writeError) Error() string { return "write the output: " + cause(e.err) }
 func (e *writeError) Unwrap() error { return e.err }
 
-func newSink(form string, stdout, stderr io.Writer, cancel context.CancelCauseFunc) *sink {
-	s := &sink{form: form, stdout: stdout, stderr: stderr, people: isTerminal(stderr), cancel: cancel}
+func newSink(form string, stdout, stderr io.Writer, dest *outDir, cancel context.CancelCauseFunc) *sink {
+	s := &sink{form: form, stdout: stdout, stderr: stderr, people: isTerminal(stderr), dest: dest, cancel: cancel}
 	s.guestOut, s.guestErr = s.guest(stdout), s.guest(stderr)
 	return s
 }
@@ -80,10 +84,15 @@ func (s *sink) event(e glovebox.Event) {
 	var err error
 	switch s.form {
 	case "stream":
-		s.finished = s.finished || e.Type == "finished"
+		if e.Type == "finished" {
+			s.finished, e.Result = true, s.take(e.Result)
+		}
 		err = s.line(e)
 	case "":
-		if e.Type == "chunk" {
+		switch e.Type {
+		case "compiled":
+			err = s.compiler(e.Compile)
+		case "chunk":
 			err = s.chunk(e)
 		}
 	}
@@ -107,6 +116,25 @@ func (s *sink) chunk(e glovebox.Event) error {
 	return err
 }
 
+// compiler shows what the compiler wrote, on stderr since it is not the
+// program's. It is as foreign as what the program writes, which it quotes; a
+// colour or sequence that it leaves open ends here.
+func (s *sink) compiler(c *api.Compile) error {
+	w := s.guest(s.stderr)
+	var err error
+	for _, text := range []string{c.Stdout, c.Stderr} {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		_, more := io.WriteString(w, text)
+		err = errors.Join(err, more)
+	}
+	if t, ok := w.(*termtext.Writer); ok {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
 // line writes v as one line of JSON.
 func (s *sink) line(v any) error { return writeJSON(s.stdout, v) }
 
@@ -119,6 +147,17 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
+// take gives the files of a result to the folder of --out, once.
+func (s *sink) take(r *glovebox.Result) *glovebox.Result {
+	if s.dest == nil {
+		return r
+	}
+	if s.taken == nil {
+		s.taken = s.dest.take(r)
+	}
+	return s.taken
+}
+
 // end writes what is left to say of a run and returns the exit status as an
 // error. why is the reason for which the run was canceled, if it was.
 func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
@@ -126,6 +165,7 @@ func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
 	for _, c := range s.closers {
 		err = errors.Join(err, c.Close())
 	}
+	r = s.take(r)
 	switch {
 	case s.form == "object":
 		err = errors.Join(err, s.line(r))
@@ -142,15 +182,35 @@ func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
 		}
 		return &statusError{exitFailed, broken}
 	}
-	quiet := r.Verdict == "ok" || r.Verdict == "error"
-	if !quiet || s.people && s.form == "" {
-		if s.people && s.midLine {
-			fmt.Fprintln(s.stderr)
-		}
-		fmt.Fprintln(s.stderr, "glovebox: "+termtext.String(sentence(r, l)))
+	s.say(r, l)
+	code := exitStatus(r)
+	if code == 0 && s.dest != nil && s.dest.failed > 0 {
+		code = exitFailed
 	}
-	if code := exitStatus(r); code != 0 {
+	if code != 0 {
 		return &statusError{code: code}
 	}
 	return nil
+}
+
+// say tells a person how a run ended and where its files are. What is not the
+// program's own doing, and what was asked for and is missing, is always told.
+func (s *sink) say(r *glovebox.Result, l glovebox.Limits) {
+	talk := s.people && s.form == ""
+	var lines []string
+	if quiet := r.Verdict == api.OK || r.Verdict == api.Error; !quiet || talk {
+		lines = append(lines, sentence(r, l))
+	}
+	for _, a := range r.RefusedArtifacts {
+		lines = append(lines, a.Name+": "+a.Reason)
+	}
+	if files := s.dest.files(); files != "" && talk {
+		lines = append(lines, files)
+	}
+	if len(lines) > 0 && s.people && s.midLine {
+		fmt.Fprintln(s.stderr)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(s.stderr, "glovebox: "+termtext.String(line))
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -23,7 +24,7 @@ const maxFile = 8 << 20
 // program makes the Program from flags and arguments. dash is the number of
 // arguments before "--", or -1 without one.
 func (f *runFlags) program(args []string, dash int) (glovebox.Program, error) {
-	p := glovebox.Program{Network: f.network}
+	p := glovebox.Program{Network: f.network, Artifacts: f.artifacts}
 	if err := f.check(); err != nil {
 		return p, err
 	}
@@ -204,6 +205,38 @@ func (f *runFlags) input() (io.Reader, error) {
 		return nil, nil
 	}
 	return os.Stdin, nil
+}
+
+// parseFolder reads HOST[:AT]. HOST may be relative to the working directory; a
+// colon in it is its own unless a slash follows the last one.
+func parseFolder(s string) (host, at string, err error) {
+	host = s
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.HasPrefix(s[i+1:], "/") {
+		host, at = s[:i], s[i+1:]
+	}
+	if host == "" {
+		return "", "", usagef("--folder %q: must be HOST or HOST:AT, where AT is an absolute path", s)
+	}
+	if host, err = filepath.Abs(host); err != nil {
+		return "", "", usagef("--folder %s: %s", s, cause(err))
+	}
+	return host, cmp.Or(at, host), nil
+}
+
+// options are those of the run that the flags ask for.
+func (f *runFlags) options(stdin io.Reader) ([]glovebox.RunOption, error) {
+	var opts []glovebox.RunOption
+	for _, s := range f.folders {
+		host, at, err := parseFolder(s)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, glovebox.WithFolder(host, at))
+	}
+	if stdin != nil {
+		opts = append(opts, glovebox.WithStdin(stdin))
+	}
+	return opts, nil
 }
 
 // additions reads the file of --profile.

@@ -28,6 +28,7 @@ The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
   121  it printed more than allowed             125  Glovebox itself failed
   122  it made a forbidden system call          130  you interrupted it
+  123  it could not be compiled
     2  the command line is wrong                  4  this host cannot seal a cell
 A program can exit with such a number too; --json tells them apart.`
 
@@ -60,6 +61,12 @@ func newRun() *cobra.Command {
 	complete("network", "none", "loopback")
 	complete("sandbox", "require", "auto")
 	complete("json", "stream")
+	complete("artifact")
+	for _, flag := range []string{"out", "folder"} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("compile-limit",
+		cobra.FixedCompletions(limitNames("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	return cmd
 }
 
@@ -72,10 +79,19 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	opts, err := f.options(stdin)
+	if err != nil {
+		return err
+	}
 	profiles, err := f.additions()
 	if err != nil {
 		return err
 	}
+	dest, err := f.openOut() // the last that can be refused, since it may make a folder
+	if err != nil {
+		return err
+	}
+	defer dest.close()
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	// Nobody waits for a second program, so no cell is kept armed for it.
@@ -85,44 +101,42 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	}
 	defer box.Close()
 	stderr := cmd.ErrOrStderr()
-	if s := box.Status(); !s.Complete {
-		fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String(incomplete(s)))
-	}
+	warnIncomplete(stderr, box.Status())
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out := newSink(f.json, cmd.OutOrStdout(), stderr, cancel)
-	result, err := start(ctx, box, p, stdin, out)
+	out := newSink(f.json, cmd.OutOrStdout(), stderr, dest, cancel)
+	running, err := box.Start(ctx, p, append(opts, glovebox.WithEvents(out.event))...)
+	if err != nil {
+		return err
+	}
+	result, err := running.Wait()
 	if err != nil {
 		return err
 	}
 	return out.end(result, effective(p), context.Cause(ctx))
 }
 
-// start runs the program to its end.
-func start(ctx context.Context, box *glovebox.Box, p glovebox.Program, stdin io.Reader, out *sink) (*glovebox.Result, error) {
-	opts := []glovebox.RunOption{glovebox.WithEvents(out.event)}
-	if stdin != nil {
-		opts = append(opts, glovebox.WithStdin(stdin))
-	}
-	running, err := box.Start(ctx, p, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return running.Wait()
-}
-
 // effective are the limits in force for a program, for the words about them.
 func effective(p glovebox.Program) glovebox.Limits {
-	l := p.Limits
-	if lang := languages.Builtin().Find(p.Language); lang != nil {
-		l = l.Over(lang.Limits)
+	l, compile := p.Limits, glovebox.Limits{}
+	if l.Compile != nil {
+		compile = *l.Compile
 	}
-	return l.Over(api.DefaultLimits())
+	if lang := languages.Builtin().Find(p.Language); lang != nil {
+		l, compile = l.Over(lang.Limits), compile.Over(lang.CompileLimits)
+	}
+	_, ceiling := glovebox.Bounds()
+	compile = compile.Over(api.DefaultCompileLimits()).Lower(ceiling)
+	l = l.Over(api.DefaultLimits()).Lower(ceiling)
+	l.Compile = &compile
+	return l
 }
 
-// incomplete names the layers that are missing.
-func incomplete(s glovebox.Status) string {
-	return "the sandbox is incomplete (" + strings.Join(missing(s), ", ") + "); glovebox status tells more"
+// warnIncomplete names the layers that are missing, if there are any.
+func warnIncomplete(w io.Writer, s glovebox.Status) {
+	if !s.Complete {
+		fmt.Fprintln(w, "glovebox: warning: "+termtext.String("the sandbox is incomplete ("+strings.Join(missing(s), ", ")+"); glovebox status tells more"))
+	}
 }
 
 // errInterrupted is why a context ended that the user's signal ended.

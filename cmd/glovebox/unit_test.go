@@ -61,6 +61,31 @@ func TestFormatUnits(t *testing.T) {
 	}
 }
 
+// Each limit of the compiler is said by the name of the flag, within the same
+// bounds, and changes nothing else.
+func TestCompileLimits(t *testing.T) {
+	floor, _ := glovebox.Bounds()
+	for i, l := range limitFlags {
+		n := max(*l.of(&floor)[0], 1)
+		f := &runFlags{given: func(string) bool { return false }, compile: []string{"wall=1s", l.name + "=" + l.unit.format(n, "")}}
+		got, err := f.parseLimits()
+		if err != nil || got.Compile == nil {
+			t.Fatalf("%s: %v", l.name, err)
+		}
+		want := glovebox.Limits{Compile: &glovebox.Limits{WallMS: 1000}}
+		for _, to := range limitFlags[i].of(want.Compile) {
+			*to = n
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", l.name, got.Compile, want.Compile)
+		}
+		refused := &glovebox.FieldError{Field: "limits.compile." + l.field, Value: 7, Reason: "more than limits." + l.field}
+		if got, want := flagOf(refused), fmt.Sprintf("--compile-limit %[1]s: 7: more than --%[1]s", l.name); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // Every limit of the contract has a flag that sets it, and the bounds that the
 // command line tells are those of the library.
 //
@@ -89,8 +114,9 @@ func TestEveryLimitHasAFlag(t *testing.T) {
 		}
 	}
 	for i, v := 0, reflect.ValueOf(floor); i < v.NumField(); i++ {
-		if v.Field(i).CanInt() && reflect.ValueOf(all).Field(i).Int() != v.Field(i).Int() {
-			t.Errorf("no flag sets %s", v.Type().Field(i).Name)
+		name := v.Type().Field(i).Name
+		if name != "Compile" && reflect.ValueOf(all).Field(i).Int() != v.Field(i).Int() {
+			t.Errorf("no flag sets %s", name)
 		}
 	}
 }
@@ -103,7 +129,8 @@ func limitOf(l limitFlag, n int64) (out glovebox.Limits) {
 func TestExitStatusAndSentence(t *testing.T) {
 	code := func(n int) *int { return &n }
 	some := func(n int64) *int64 { return &n }
-	l := api.DefaultLimits()
+	l, compile := api.DefaultLimits(), api.DefaultCompileLimits()
+	l.Compile = &compile
 	for _, c := range []struct {
 		r    glovebox.Result
 		code int
@@ -121,6 +148,11 @@ func TestExitStatusAndSentence(t *testing.T) {
 		{glovebox.Result{Verdict: api.OutputLimit, Cause: api.CauseStderr}, 121, "output_limit: more than 1 MiB on stderr"},
 		{glovebox.Result{Verdict: api.Denied, Syscall: "bpf"}, 122, "denied: system call bpf"},
 		{glovebox.Result{Verdict: api.CompileError}, 123, "compile_error: the compiler refused the program"},
+		{glovebox.Result{Verdict: api.CompileError, Cause: api.CauseMemory, Message: "the compiler ran out of memory"}, 123,
+			"compile_error: the compiler ran out of memory, at its limit of 1 GiB"},
+		{glovebox.Result{Verdict: api.CompileError, Cause: api.CauseStdout, Message: "the compiler wrote too much to stdout"}, 123,
+			"compile_error: the compiler wrote too much to stdout, at its limit of 1 MiB"},
+		{glovebox.Result{Verdict: api.CompileError, Message: "takes more than limits.disk_bytes, 5"}, 123, "compile_error: takes more than --disk, 5"},
 		{glovebox.Result{Verdict: api.Canceled}, 130, "canceled: interrupted"},
 		{glovebox.Result{Verdict: api.Interrupted, Message: "Glovebox was closed"}, 125, "interrupted: Glovebox was closed"},
 		{glovebox.Result{Verdict: api.SetupFailed, Stage: "attest", Message: "attest: open-root succeeded"}, 125, "setup_failed: attest: open-root succeeded"},
@@ -203,7 +235,8 @@ func TestStatusTable(t *testing.T) {
 func TestFieldsAsFlags(t *testing.T) {
 	for field, want := range map[string]string{
 		"limits.wall_ms": "--wall: 7: no", "limits.disk_files": "--disk-files: 7: no", "language": "-l: 7: no",
-		"network": "--network: 7: no", "env": "--env: 7: no", "env.PATH": "--env PATH: 7: no",
+		"limits.compile": "--compile-limit: 7: no", "artifacts": "--artifact: 7: no", "artifacts[12]": "--artifact: 7: no",
+		"folders": "--folder: 7: no", "folders[3]": "--folder: 7: no", "network": "--network: 7: no", "env": "--env: 7: no", "env.PATH": "--env PATH: 7: no",
 		"Profiles.language": `--profile: profile "language": 7: no`, "args[3]": "args[3]: 7: no",
 	} {
 		if got := flagOf(&glovebox.FieldError{Field: field, Value: 7, Reason: "no"}); got != want {

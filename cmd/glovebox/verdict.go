@@ -80,13 +80,29 @@ func sentence(r *glovebox.Result, l glovebox.Limits) string {
 	case api.Denied:
 		return s + ": system call " + r.Syscall
 	case api.CompileError:
-		return s + ": the compiler refused the program"
+		return s + ": " + inFlags(cmp.Or(r.Message, "the compiler refused the program")) + compilerLimit(r, l)
 	case api.Canceled:
 		return s + ": interrupted"
 	case api.SetupFailed:
 		return join(s, r.Stage, strings.TrimPrefix(r.Message, r.Stage+": "))
 	}
 	return join(s, r.Message)
+}
+
+// compilerLimit is the limit at which the compiler ended, if it did.
+func compilerLimit(r *glovebox.Result, l glovebox.Limits) string {
+	if l.Compile == nil {
+		return ""
+	}
+	at := map[string]string{
+		api.CauseWall: duration.format(l.Compile.WallMS, " "), api.CauseCPU: duration.format(l.Compile.CPUMS, " "),
+		api.CauseMemory: size.format(l.Compile.MemoryBytes, " "),
+		api.CauseStdout: size.format(l.Compile.StdoutBytes, " "), api.CauseStderr: size.format(l.Compile.StderrBytes, " "),
+	}[r.Cause]
+	if at == "" {
+		return ""
+	}
+	return ", at its limit of " + at
 }
 
 // join puts what is not empty behind one another.
