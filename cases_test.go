@@ -88,6 +88,9 @@ func (w *caseWant) diff(r *glovebox.Result) []string {
 	say(r.Truncated == w.cut, "truncated %+v, want %+v", r.Truncated, w.cut)
 	bad = append(bad, caseDiffText("stdout", caseRawText(r.Stdout, r.StdoutBase64), w.stdout, w.stdoutPattern)...)
 	bad = append(bad, caseDiffText("stderr", caseRawText(r.Stderr, r.StderrBase64), w.stderr, w.stderrPattern)...)
+	if r.Verdict == api.CompileError { // the program never ran
+		return bad
+	}
 	if r.OOMKills == nil || r.PidsMaxHits == nil || r.CPUMS == nil || r.PeakBytes == nil {
 		return append(bad, fmt.Sprintf("a counter is missing: %v", r.Warnings))
 	}

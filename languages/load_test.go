@@ -174,12 +174,12 @@ func TestLoad(t *testing.T) {
 		write("group.json", text, 0o664):                         "must not be writable by its group or by others (mode 0664)",
 		write("others.json", text, 0o602):                        "must not be writable by its group or by others (mode 0602)",
 		write("long.json", append(full, ' '), 0o600):             "must have at most 65536 bytes",
-		write("empty.json", nil, 0o600):                          "EOF",
-		write("field.json", []byte(`{"nmae":"x"}`), 0o600):       `unknown field "nmae"`,
-		write("type.json", []byte(`{"name":1}`), 0o600):          "cannot unmarshal number into Go struct field Language.name",
-		write("two.json", append(text, "{}"...), 0o600):          "has more than one JSON value",
+		write("empty.json", nil, 0o600):                          "body: is not JSON: it ends too early",
+		write("field.json", []byte(`{"nmae":"x"}`), 0o600):       "nmae: is not known; known are name, title",
+		write("type.json", []byte(`{"name":1}`), 0o600):          "name: must be a string, not a number",
+		write("two.json", append(text, "{}"...), 0o600):          "body: has something behind its JSON value",
 		write("invalid.json", []byte(`{"name":"X"}`), 0o600):     `name: "X": must match`,
-		write("limit.json", []byte(`{"limits":{"a":1}}`), 0o600): `unknown field "a"`,
+		write("limit.json", []byte(`{"limits":{"a":1}}`), 0o600): "limits.a: is not known; known are wall_ms",
 	} {
 		l, err := Load(path)
 		if err == nil || l != nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), says) {
