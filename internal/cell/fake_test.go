@@ -307,6 +307,7 @@ func playJob(mode string, control *os.File, say func(cellproto.Type, []byte), ra
 		forever()
 	}
 	say(cellproto.TypeExited, exited)
+	playFiles(mode, say, raw)
 }
 
 // forever waits until the host ends the process. It is no deadlock for the

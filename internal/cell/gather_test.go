@@ -1,0 +1,142 @@
+package cell
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
+)
+
+// playFiles sends files that were not asked for, or not as it must be.
+func playFiles(mode string, say func(cellproto.Type, []byte), raw func([]byte) error) {
+	send := func(name, data string, mode uint64, more bool) {
+		say(cellproto.TypeArtifact, (&cellproto.Piece{Name: name, Mode: mode, More: more, Data: []byte(data)}).Encode())
+	}
+	full := strings.Repeat("x", cellproto.MaxPiece)
+	switch mode {
+	case "files: honest":
+		send("a/b", "one", 0o644, true)
+		send("a/b", " two", 0o644, false)
+		send("a/begun", "half", 0o644, true)
+		say(cellproto.TypeRefused, cellproto.Refused{Name: "a/begun", Reason: "no\x1b[2J more"}.Encode())
+		say(cellproto.TypeRefused, cellproto.Refused{Name: "a\n\xff", Reason: "odd"}.Encode())
+	case "files: not asked for":
+		send("c", "x", 0o644, false)
+	case "files: twice":
+		send("a/b", "x", 0o644, false)
+		send("a/b", "y", 0o644, false)
+	case "files: leads out":
+		send("a/../../etc/passwd", "x", 0o644, false)
+	case "files: absolute":
+		send("/a/b", "x", 0o644, false)
+	case "files: setuid":
+		send("a/b", "x", 0o4755, false)
+	case "files: another name between":
+		send("a/b", "x", 0o644, true)
+		send("a/c", "x", 0o644, false)
+	case "files: not whole":
+		send("a/b", "x", 0o644, true)
+	case "files: large":
+		for range 300 {
+			send("a/b", full, 0o644, true)
+		}
+	case "files: many":
+		for i := range 1100 {
+			send("a/"+strings.Repeat("x", 1+i%200)+strings.Repeat("y", 1+i/200), "", 0o644, false)
+		}
+	case "files: empty pieces":
+		for range 5000 {
+			send("a/b", "", 0o644, true)
+		}
+	case "files: refusals":
+		for range 1000 {
+			say(cellproto.TypeRefused, cellproto.Refused{Name: full[:1000], Reason: full[:1000]}.Encode())
+		}
+	case "files: long frame":
+		_ = raw(cellproto.AppendFrame(nil, cellproto.TypeArtifact, make([]byte, cellproto.MaxPieceFrame+1)))
+	case "files: exited again":
+		say(cellproto.TypeExited, cellproto.Exited{}.Encode())
+	case "files: silent":
+		forever()
+	case "files: gone":
+		return
+	case "files: drip":
+		for range 100 {
+			if raw([]byte{0}) != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond) // the drip itself
+		}
+	}
+	say(cellproto.TypeCollected, nil)
+}
+
+// What init sends of files is taken only as far as it was asked for and keeps to
+// the rules; else none of it is, the program's own end stands, and the host has
+// lost neither time nor memory.
+//
+// proves part of H-4 H-6
+func TestHostileFiles(t *testing.T) {
+	h, f := openFake(t)
+	<-f.taken
+	before, files := heap(), openFiles(t)
+	for mode, reason := range map[string]string{
+		"files: not asked for":          "a file that was not asked for",
+		"files: twice":                  "a file twice",
+		"files: leads out":              "a name has a part that is a dot or two",
+		"files: absolute":               "a name must be relative",
+		"files: setuid":                 "mode 04755",
+		"files: another name between":   "more than was asked for",
+		"files: not whole":              "a/b is not whole",
+		"files: large":                  "more than was asked for",
+		"files: many":                   "more files than were asked for",
+		"files: empty pieces":           "init sends too much",
+		"files: refusals":               "too much is refused",
+		"files: long frame":             "malformed frame: ",
+		"files: exited again":           "an unexpected frame",
+		"files: silent":                 "i/o timeout",
+		"files: gone":                   "EOF",
+		"files: drip":                   "", // whatever is first
+		"files: honest, none asked for": "",
+	} {
+		f.modes <- mode
+		j := fakeJob(t, h)
+		if mode != "files: honest, none asked for" {
+			j.Artifacts = []string{"a/**"}
+		}
+		begin := time.Now()
+		r, err := h.Run(context.Background(), j, Streams{})
+		<-f.taken
+		if err != nil || r.Verdict != api.OK || len(r.Artifacts) != 0 {
+			t.Fatalf("%s: %v %+v", mode, err, r)
+		}
+		if len(j.Artifacts) > 0 && (len(r.RefusedArtifacts) == 0 || !strings.Contains(r.RefusedArtifacts[len(r.RefusedArtifacts)-1].Reason, reason)) {
+			t.Errorf("%s: %v, want %q", mode, r.RefusedArtifacts, reason)
+		}
+		if took := time.Since(begin); took > settleTime+fakePatience+2*time.Second {
+			t.Errorf("%s: %v", mode, took)
+		}
+	}
+	f.modes <- "files: honest"
+	j := fakeJob(t, h)
+	j.Artifacts = []string{"a/**"}
+	r, err := h.Run(context.Background(), j, Streams{})
+	<-f.taken
+	if err != nil || len(r.Artifacts) != 1 || r.Artifacts[0].Name != "a/b" || string(r.Artifacts[0].Content) != "one two" {
+		t.Errorf("%v %+v", err, r)
+	}
+	if want := []api.RefusedArtifact{{Name: "a/begun", Reason: "no[2J more"}, {Name: `"a\n\xff"`, Reason: "odd"}}; !slices.Equal(r.RefusedArtifacts, want) {
+		t.Errorf("%q", r.RefusedArtifacts)
+	}
+	h.work.Wait()
+	if now := openFiles(t); now > files+2 {
+		t.Errorf("%d descriptors, %d before", now, files)
+	}
+	if now := heap(); now > before+32<<20 {
+		t.Errorf("heap of %d bytes, %d before", now, before)
+	}
+}
