@@ -1,0 +1,5 @@
+class Helper {
+	String name() {
+		return "helper";
+	}
+}

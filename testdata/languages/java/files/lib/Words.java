@@ -1,0 +1,9 @@
+package lib;
+
+public final class Words {
+	private Words() {}
+
+	public static int count(String s) {
+		return s.split(" ").length;
+	}
+}

@@ -1,0 +1,3 @@
+pub fn count(s: &str) -> usize {
+    s.split_whitespace().count()
+}
