@@ -108,7 +108,10 @@ func (o *outDir) take(r *glovebox.Result) *glovebox.Result {
 // umask. What was begun and could not be finished is removed.
 func (o *outDir) write(a api.Artifact) error {
 	if dir := path.Dir(a.Name); dir != "." {
-		if err := o.root.MkdirAll(dir, 0o755); err != nil {
+		switch err := o.root.MkdirAll(dir, 0o755); {
+		case errors.Is(err, fs.ErrExist): // and is no folder
+			return unix.ENOTDIR
+		case err != nil:
 			return err
 		}
 	}

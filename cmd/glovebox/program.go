@@ -157,11 +157,10 @@ func readAll(name string, in io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// cause is the reason of a file's error without the name it repeats.
+// cause is the reason of a file's error without the names it repeats.
 func cause(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err.Error()
+	for p := (*fs.PathError)(nil); errors.As(err, &p); {
+		err = p.Err
 	}
 	return err.Error()
 }
