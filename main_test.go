@@ -17,7 +17,7 @@ var asRoot = os.Geteuid() == 0
 
 // options are those of every test: the wall as users get it.
 func options() glovebox.Options {
-	return glovebox.Options{InitPath: testenv.Init(), Armed: -1}
+	return glovebox.Options{InitPath: testenv.Init(), Armed: -1, CacheDir: testenv.Cache()}
 }
 
 // shared is one Box for all tests that change nothing about it.

@@ -54,7 +54,7 @@ func cacheOf(dir string, l *languages.Language) (c warm.Cache, ok bool) {
 	if l.Warm == nil || missing != "" || dir == "" {
 		return c, false
 	}
-	key, err := warm.Key(program, l.Warm.Fill)
+	key, err := warm.Key(program, l.Warm.Fill, l.Warm.With)
 	return warm.At(dir, l.Name, key), err == nil
 }
 
@@ -113,6 +113,9 @@ func (b *Box) Warm(ctx context.Context, language string) error {
 	places := languages.Places{Program: program, Out: cell.ProductDir, Memory: limits.MemoryBytes, CPUs: cell.CPUs(limits.CPUPercent)}
 	env := maps.Clone(baseEnv)
 	for k, v := range l.CompileEnv {
+		env[k] = places.Text(v)
+	}
+	for k, v := range l.Warm.With {
 		env[k] = places.Text(v)
 	}
 	env[l.Warm.Env] = cell.ProductDir

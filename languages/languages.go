@@ -77,8 +77,10 @@ type Warm struct {
 	// Env is the variable that names the cache's folder.
 	Env string `json:"env"`
 	// Fill is the argv of a program that fills it from nothing but what the
-	// language's own installation has.
-	Fill []string `json:"fill"`
+	// language's own installation has, and With what its environment has beside
+	// the compiler's.
+	Fill []string          `json:"fill"`
+	With map[string]string `json:"with"`
 }
 
 // Places are what the places of an argv, or of the values of an environment,

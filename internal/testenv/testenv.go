@@ -31,6 +31,16 @@ func Init() string {
 	return path
 }
 
+// Cache is the folder of filled compilers' caches that tests use: what
+// GLOVEBOX_TEST_CACHE names, or the repository's own. Empty caches only make
+// tests slow.
+func Cache() string {
+	if dir := os.Getenv("GLOVEBOX_TEST_CACHE"); dir != "" {
+		return dir
+	}
+	return filepath.Join(Root(), ".cache", "warm")
+}
+
 var initOnce = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("GLOVEBOX_TEST_INIT"); path != "" {
 		return path, nil

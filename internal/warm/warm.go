@@ -27,7 +27,7 @@ const maxDigests = 16 << 20
 
 // Key names what a cache was filled by: another program, or another way of
 // filling, is another cache.
-func Key(program string, fill []string) (string, error) {
+func Key(program string, fill []string, env map[string]string) (string, error) {
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		return "", err
@@ -37,7 +37,7 @@ func Key(program string, fill []string) (string, error) {
 		return "", err
 	}
 	d := sha256.New()
-	fmt.Fprintf(d, "%s %d %d %d.%d %q", real, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec, fill)
+	fmt.Fprintf(d, "%s %d %d %d.%d %q %q", real, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec, fill, env) // maps are printed in order
 	return hex.EncodeToString(d.Sum(nil))[:16], nil
 }
 

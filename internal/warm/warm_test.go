@@ -120,14 +120,14 @@ func TestKey(t *testing.T) {
 	if err := os.WriteFile(program, []byte("1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	first, err := Key(program, []string{"a", "b"})
+	first, err := Key(program, []string{"a", "b"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, _ := Key(program, []string{"a", "b"}); same != first {
+	if same, _ := Key(program, []string{"a", "b"}, nil); same != first {
 		t.Error("the same key twice differs")
 	}
-	if other, _ := Key(program, []string{"a b"}); other == first {
+	if other, _ := Key(program, []string{"a b"}, nil); other == first {
 		t.Error("another way of filling has the same key")
 	}
 	if err := os.WriteFile(program+"2", []byte("2"), 0o755); err != nil {
@@ -136,10 +136,10 @@ func TestKey(t *testing.T) {
 	if err := os.Rename(program+"2", program); err != nil {
 		t.Fatal(err)
 	}
-	if other, _ := Key(program, []string{"a", "b"}); other == first {
+	if other, _ := Key(program, []string{"a", "b"}, nil); other == first {
 		t.Error("another program has the same key")
 	}
-	if _, err := Key(filepath.Join(dir, "none"), nil); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := Key(filepath.Join(dir, "none"), nil, nil); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
 }
