@@ -89,6 +89,9 @@ fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench exa
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
+# JSON from outside has one decoder.
+fence encoding/json.Unmarshal:  internal/strictjson matrix/... examples/... internal/testenv/... tests
+fence encoding/json.NewDecoder: internal/strictjson matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/...:       nowhere
@@ -334,6 +337,10 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in nowhere only"},
 		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in nowhere only"},
 		{"cgo", "internal/cell/a.go", `import "C"`, "belongs in nowhere only"},
+		{"lenient decoder", "cmd/glovebox/a.go", `import "encoding/json"` + "\n" + `var _ = json.NewDecoder`, "json.NewDecoder belongs in"},
+		{"lenient decoder, shortly", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, "json.Unmarshal belongs in"},
+		{"writing JSON", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Marshal`, ""},
+		{"strict decoder", "internal/strictjson/a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, ""},
 		{"data does work", "api/a.go", `import "net/http"`, "may never import net/http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

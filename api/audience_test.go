@@ -54,10 +54,16 @@ func reached(roots ...reflect.Type) []reflect.Type {
 }
 
 // untagged returns a sentence for each field that does not say rightly who may
-// set it, or has no name of its own in JSON.
+// set it, or has no name of its own in JSON, and for each struct that decodes
+// itself, since then nobody looks at its fields.
 func untagged(structs []reflect.Type) []string {
 	var out []string
 	for _, t := range structs {
+		for _, method := range []string{"UnmarshalJSON", "UnmarshalText"} {
+			if _, ok := reflect.PointerTo(t).MethodByName(method); ok {
+				out = append(out, t.Name()+": decodes itself")
+			}
+		}
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if !f.IsExported() {
@@ -84,6 +90,10 @@ func untagged(structs []reflect.Type) []string {
 	return out
 }
 
+type alone struct{}
+
+func (*alone) UnmarshalText([]byte) error { return nil }
+
 // A new field without a tag, with a wrong one, or without a name turns this red.
 //
 // proves part of H-5
@@ -109,11 +119,12 @@ func TestEveryFieldHasAnAudience(t *testing.T) {
 		Dropped int            `json:"-" for:"library"`
 		Subs    map[string]sub `json:"subs" for:"client"`
 		Self    []*sample      `json:"self" for:"worker,operator"`
+		Alone   [1]alone       `json:"alone" for:"library"`
 		private int
 	}
 	_ = sample{private: 0}
 	want := []string{`sample.Wrong: unknown audience "cleint"`, `sample.Spaced: unknown audience " client"`, `sample.Empty: unknown audience ""`,
-		"sample.Unnamed: no json name", "sample.Dropped: no json name", "sub.Bare: no audience"}
+		"sample.Unnamed: no json name", "sample.Dropped: no json name", "sub.Bare: no audience", "alone: decodes itself"}
 	if got := untagged(reached(reflect.TypeFor[*sample]())); !slices.Equal(got, want) {
 		t.Errorf("control: %q, want %q", got, want)
 	}

@@ -7,6 +7,7 @@
 package strictjson
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -111,26 +112,24 @@ func (f *failure) in(part string) *failure {
 
 // Bounds of what an error repeats of the text, in bytes.
 const (
-	maxPart  = 64
-	maxField = 512
-	maxText  = 200
+	maxPart  = 64  // of a key or a number
+	maxField = 512 // of a path, before its last part
+	maxText  = 200 // of another's error
 )
 
 func (f *failure) err() error {
 	var b strings.Builder
-	for i := len(f.path) - 1; i >= 0 && b.Len() <= maxField; i-- {
+	for i := len(f.path) - 1; i >= 0; i-- {
+		if b.Len() > maxField {
+			b.WriteString("…")
+			break
+		}
 		if b.Len() > 0 && f.path[i][0] != '[' {
 			b.WriteByte('.')
 		}
 		b.WriteString(f.path[i])
 	}
-	field := b.String()
-	switch {
-	case field == "":
-		field = "body"
-	case len(field) > maxField:
-		field = field[:maxField] + "…"
-	}
+	field := cmp.Or(b.String(), "body")
 	return &api.FieldError{Field: field, Value: f.value, Reason: f.reason}
 }
 

@@ -26,14 +26,16 @@ type outer struct {
 	Named   inner `json:"named,omitzero"`
 	Plain   string
 	Dropped string `json:"-"`
-	Dash    string `json:"-,"`
 	hidden  string
 }
 
+var _ = outer{}.hidden // a name that JSON does not reach
+
 // Shared is embedded by its address.
 type Shared struct {
-	ID   int8 `json:"id"`
-	Path int  `json:"Path"`
+	ID    int8 `json:"id"`
+	Path  int  `json:"Path"`
+	Plain int  // hidden by the outer one
 }
 
 type all struct {
@@ -209,7 +211,7 @@ func TestAccepts(t *testing.T) {
 		`{"bytes":null,"list":null,"map":null,"deep":{"a":null},"next":null,"any":null,"raw":null,"twice":null}`,
 		`{"bytes":"YWI+Lw==","list":["\"\\\/\b\f\n\r\t"],"pair":[1,2],"map":{"a":"1","A":"2"},"twice":7}`, `{"bytes":"\u0059\u002B8\u003d"}`,
 		`{"any":{"a":[1,"2",null,true,{"a":1e300}]},"raw":{"a":1e999},"time":"2026-01-02T03:04:05Z","level":"high","number":12.50}`,
-		`{"outer":{"path":"p","kind":"k","id":1,"Path":2,"named":{"path":"q"},"Plain":"x","-":"y"}}`,
+		`{"outer":{"path":"p","kind":"k","id":1,"Path":2,"named":{"path":"q"},"Plain":"x"}}`,
 		`{"deep":{"a":[{"next":{"list":["x"]}}]}}`, `{"self":{"N":7,"other":[]}}`, `{"any":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}`,
 		`{"text":"` + strings.Repeat("x", 1<<20) + `"}`,
 	} {
@@ -269,15 +271,26 @@ func TestBounds(t *testing.T) {
 // its value.
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("é", 1000)
-	var v map[string]map[string]map[string]map[string]int
 	key := `{"` + long + `":`
-	for _, text := range []string{key + "true}", strings.Repeat(key, 4) + "true}}}}", `{"a":{"a":{"a":{"a":` + strings.Repeat("9", 999) + `}}}}`} {
+	for text, field := range map[string]string{
+		key + "?":                               `["` + strings.Repeat(`\u00e9`, 32) + `"…]`,
+		strings.Repeat(key, 50) + "?":           strings.Repeat(`["`+strings.Repeat(`\u00e9`, 32)+`"…]`, 3) + "…",
+		`{"a":1` + strings.Repeat("9", 998):     "a",
+		`{"a":1e` + strings.Repeat("9", 998):    "a",
+		`{"a":{"` + long + `":0,"` + long + `"`: `a["` + strings.Repeat(`\u00e9`, 32) + `"…]`,
+	} {
+		var v map[string]any
 		err := strictjson.Decode([]byte(text), &v, strictjson.Options{})
-		if err == nil || len(err.Error()) > 1000 {
+		refused(t, err, field, "")
+		if len(err.Error()) > 1000 {
 			t.Errorf("%d bytes: %v", len(err.Error()), err)
 		}
 	}
-	err := strictjson.Decode([]byte(`{"small":300}`), &all{}, strictjson.Options{})
+	err := strictjson.Decode([]byte(`{"time":"`+long+`"}`), &all{}, strictjson.Options{})
+	if refused(t, err, "time", "is not accepted: parsing time"); len(err.Error()) > 300 {
+		t.Errorf("%d bytes: %v", len(err.Error()), err)
+	}
+	err = strictjson.Decode([]byte(`{"small":300}`), &all{}, strictjson.Options{})
 	if err == nil || err.Error() != "small: 300: must be a whole number from -128 to 127" {
 		t.Errorf("%v", err)
 	}
@@ -300,9 +313,8 @@ func TestMistakes(t *testing.T) {
 		}),
 		"embedded address of what is not exported": new(struct{ *same }),
 		"nameless type with a method":              new(struct{ time.Time }),
-		"strange name": new(struct {
-			A int `json:"a\"b"`
-		}),
+		"strange name":                             tagged(`json:"a\"b"`),
+		"two of one name":                          tagged(`json:"b"`, `json:"b"`),
 	} {
 		func() {
 			defer func() {
@@ -314,6 +326,16 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}()
 	}
+}
+
+// tagged returns a new struct whose fields, of type int, have these tags. Tags that
+// the tools do not like can be written only so.
+func tagged(tags ...string) any {
+	var fields []reflect.StructField
+	for i, tag := range tags {
+		fields = append(fields, reflect.StructField{Name: string(rune('A' + i)), Type: reflect.TypeFor[int](), Tag: reflect.StructTag(tag)})
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
 }
 
 type keyed string
@@ -341,16 +363,15 @@ func TestNamesOfStructs(t *testing.T) {
 		}{}, struct {
 			Str
 			num
-			Dash int `json:"-"`
 			Name int `json:",omitempty"`
 			Odd  int `json:"a.b-c/d"`
 		}{}, struct {
 			deep `json:"-"`
 			Any  any `json:"any,omitzero"`
-		}{},
+		}{}, reflect.ValueOf(tagged(`json:"-,"`, `json:"-"`, `json:",omitempty"`)).Elem().Interface(),
 	} {
 		typ := reflect.TypeOf(v)
-		for name := range strings.FieldsSeq("A B C a b c m mid deep path Path kind id named Plain plain Dropped - hidden inner Shared Str num Dash Name Odd a.b-c/d any bool raw") {
+		for name := range strings.FieldsSeq("A B C a b c m mid deep path Path kind id named Plain plain Dropped - hidden inner Shared Str num Name Odd a.b-c/d any bool raw") {
 			text := `{"` + name + `":!}` // broken, so that only the name can be told
 			ours := strictjson.Decode([]byte(text), reflect.New(typ).Interface(), strictjson.Options{})
 			known := !strings.Contains(ours.Error(), "is not known")
