@@ -29,6 +29,17 @@ func (b *Box) Languages(ctx context.Context, versions bool) []Language {
 	return out
 }
 
+// KnownLanguages is [Box.Languages] without versions, for a host that has no cells
+// to give. The error is a *[FieldError].
+func KnownLanguages(o Options) ([]Language, error) {
+	cfg, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	b := &Box{max: cfg.Max, languages: languages.Builtin()}
+	return b.Languages(context.Background(), false), nil
+}
+
 func (b *Box) describe(l *languages.Language) Language {
 	_, missing := l.Program()
 	d := Language{Name: l.Name, Title: l.Title, Installed: missing == "", Missing: missing, Extensions: l.Extensions, File: l.File,
