@@ -108,20 +108,29 @@ type Box struct {
 // missing under [Require], or when nothing can be sealed at all; it is then a
 // *[SandboxError] with the Status of each layer.
 func New(o Options) (*Box, error) {
-	cfg, err := o.config()
+	b, cfg, err := o.unopened()
 	if err != nil {
 		return nil, err
 	}
-	b := &Box{max: cfg.Max, cacheDir: o.cacheDir()}
-	if b.languages, err = languages.WithFiles(o.Languages); err != nil {
-		return nil, err
-	}
-	cfg.Paths = b.languages.Paths()
-	b.warm, cfg.Folders = findWarm(b.cacheDir, b.languages, o.Logger)
 	if b.host, err = cell.Open(cfg); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// unopened makes all of a Box that needs no cell.
+func (o Options) unopened() (*Box, cell.Config, error) {
+	cfg, err := o.config()
+	if err != nil {
+		return nil, cfg, err
+	}
+	b := &Box{max: cfg.Max, cacheDir: o.cacheDir()}
+	if b.languages, err = languages.WithFiles(o.Languages); err != nil {
+		return nil, cfg, err
+	}
+	cfg.Paths = b.languages.Paths()
+	b.warm, cfg.Folders = findWarm(b.cacheDir, b.languages, o.Logger)
+	return b, cfg, nil
 }
 
 func (o Options) config() (cell.Config, error) {

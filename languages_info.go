@@ -32,11 +32,10 @@ func (b *Box) Languages(ctx context.Context, versions bool) []Language {
 // KnownLanguages is [Box.Languages] without versions, for a host that has no cells
 // to give. The error is a *[FieldError].
 func KnownLanguages(o Options) ([]Language, error) {
-	cfg, err := o.config()
+	b, _, err := o.unopened()
 	if err != nil {
 		return nil, err
 	}
-	b := &Box{max: cfg.Max, languages: languages.Builtin()}
 	return b.Languages(context.Background(), false), nil
 }
 
