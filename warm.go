@@ -35,14 +35,20 @@ type warmth struct {
 // cacheDir is where filled caches are kept: what the options say, else
 // /var/cache/glovebox for root and the user's own cache folder for others.
 func (o Options) cacheDir() string {
+	dir := o.CacheDir
 	switch {
-	case o.CacheDir != "":
-		return o.CacheDir
+	case dir != "":
 	case os.Geteuid() == 0:
-		return "/var/cache/glovebox"
+		dir = "/var/cache/glovebox"
+	default:
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(user, "glovebox")
 	}
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "glovebox")
+	if dir, err := filepath.Abs(dir); err == nil {
+		return dir
 	}
 	return ""
 }

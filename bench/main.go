@@ -24,7 +24,8 @@ import (
 
 var rounds = flag.Int("n", 200, "rounds of each measurement")
 var heapMB = flag.Int("heap", 500, "megabytes of the host's heap in the second half")
-var only = flag.String("only", "", "only the part of this name: times, parallel, memory, steps")
+var only = flag.String("only", "", "only the part of this name: times, parallel, memory, steps, hellos, artifacts")
+var cacheDir = flag.String("cache", ".cache/warm", "folder of the compilers' caches")
 
 func main() {
 	flag.Parse()
@@ -39,7 +40,7 @@ func bench() error {
 	parts := []struct {
 		name string
 		do   func() error
-	}{{"times", times}, {"parallel", parallel}, {"memory", memory}, {"steps", steps}}
+	}{{"times", times}, {"parallel", parallel}, {"memory", memory}, {"steps", steps}, {"hellos", hellos}, {"artifacts", artifacts}}
 	for _, p := range parts {
 		if *only != "" && *only != p.name {
 			continue

@@ -46,7 +46,8 @@ type gathering struct {
 	got     []api.Artifact
 	refused []api.RefusedArtifact
 	names   map[string]bool
-	bytes   uint64
+	bytes   uint64        // that have come
+	said    uint64        // that were announced, which room was made for
 	open    *api.Artifact // some of it has come
 }
 
@@ -142,11 +143,14 @@ func (g *gathering) begin(p *cellproto.Piece) error {
 		return errors.New("a file twice")
 	case p.Mode > 0o777:
 		return fmt.Errorf("mode %#o", p.Mode)
+	case p.Size > g.want.FileBytes || g.said+p.Size > g.want.Bytes:
+		return errors.New("more than was asked for")
 	case uint64(len(g.got)) >= g.want.Files:
 		return errors.New("more files than were asked for")
 	}
 	g.names[p.Name] = true
-	g.open = &api.Artifact{Name: p.Name, Mode: uint32(p.Mode), Content: []byte{}}
+	g.open = &api.Artifact{Name: p.Name, Mode: uint32(p.Mode), Content: make([]byte, 0, p.Size)}
+	g.said += p.Size
 	return nil
 }
 

@@ -44,6 +44,10 @@ func playFiles(mode string, say func(cellproto.Type, []byte), raw func([]byte) e
 		for range 300 {
 			send("a/b", full, 0o644, true)
 		}
+	case "files: room for nothing":
+		for i := range 1000 {
+			say(cellproto.TypeArtifact, (&cellproto.Piece{Name: "a/" + strings.Repeat("x", i%200+1) + strings.Repeat("y", i/200), Size: 60 << 20}).Encode())
+		}
 	case "files: many":
 		for i := range 1100 {
 			send("a/"+strings.Repeat("x", 1+i%200)+strings.Repeat("y", 1+i/200), "", 0o644, false)
@@ -93,6 +97,7 @@ func TestHostileFiles(t *testing.T) {
 		"files: another name between":   "more than was asked for",
 		"files: not whole":              "a/b is not whole",
 		"files: large":                  "more than was asked for",
+		"files: room for nothing":       "more than was asked for",
 		"files: many":                   "more files than were asked for",
 		"files: empty pieces":           "init sends too much",
 		"files: refusals":               "too much is refused",

@@ -254,7 +254,7 @@ func (w *collector) objection(name, full string, st *unix.Stat_t, depth int) str
 
 // file sends one file piece by piece, at most as many bytes as it said to have.
 func (w *collector) file(fd int, name string, st *unix.Stat_t) error {
-	piece := cellproto.Piece{Name: name, Mode: uint64(st.Mode & 0o777), More: true}
+	piece := cellproto.Piece{Name: name, Mode: uint64(st.Mode & 0o777), Size: uint64(st.Size), More: true}
 	for left := uint64(st.Size); piece.More; {
 		n, err := fdReader(fd).Read(w.buf[:min(left, uint64(len(w.buf)))])
 		if err != nil || time.Now().After(w.end) {

@@ -150,6 +150,7 @@ type Piece struct {
 	Place Place // not used of artifacts, which the job's Collect names
 	Name  string
 	Mode  uint64
+	Size  uint64 // what the whole file should have, with the first
 	More  bool
 	Data  []byte
 }

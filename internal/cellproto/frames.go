@@ -116,10 +116,11 @@ func (p *Piece) Head(t Type) []byte {
 }
 
 func (p *Piece) head(room int) []byte {
-	e := &encoder{b: make([]byte, room, room+len(p.Name)+32)}
+	e := &encoder{b: make([]byte, room, room+len(p.Name)+40)}
 	e.num(uint64(p.Place))
 	e.str(p.Name)
 	e.num(p.Mode)
+	e.num(p.Size)
 	e.flag(p.More)
 	e.num(uint64(len(p.Data)))
 	return e.b
@@ -128,7 +129,7 @@ func (p *Piece) head(room int) []byte {
 // DecodePiece is the inverse of Encode. Data is part of b.
 func DecodePiece(b []byte) (*Piece, error) {
 	d := &decoder{b: b}
-	p := &Piece{Place: Place(d.num()), Name: d.str(), Mode: d.num(), More: d.flag(), Data: d.bytes()}
+	p := &Piece{Place: Place(d.num()), Name: d.str(), Mode: d.num(), Size: d.num(), More: d.flag(), Data: d.bytes()}
 	return p, d.end()
 }
 

@@ -76,7 +76,7 @@ func samples() map[string][]byte {
 		StandIns:  []cellproto.StandIn{{Path: "stat", Data: []byte("cpu")}},
 		FileBytes: 1, OpenFiles: 2, CPUSeconds: 3, Tasks: 4, DeadlineMS: 1<<64 - 1, Signals: true,
 		Collect: cellproto.Collect{Place: cellproto.PlaceProduct, Patterns: []string{"**", "a/*"}, Bytes: 5, FileBytes: 6, Files: 7, MS: 8}}
-	piece := &cellproto.Piece{Place: cellproto.PlaceProduct, Name: "a/f", Mode: 0o755, More: true, Data: []byte{0, 1, 0xff}}
+	piece := &cellproto.Piece{Place: cellproto.PlaceProduct, Name: "a/f", Mode: 0o755, Size: 9, More: true, Data: []byte{0, 1, 0xff}}
 	launch := &cellproto.Launch{Type: cellproto.LaunchPrepare, Slot: 1 << 60, Unified: true, Groups: 4, Off: []string{"net"}, Message: "m", Errno: 11, PID: 4}
 	return map[string][]byte{
 		"Arm": arm.Encode(), "Armed": armed.Encode(), "Job": job.Encode(), "Launch": launch.Encode(),
