@@ -46,12 +46,8 @@ func TestCasesLater(t *testing.T) {
 		}
 	}
 	want := []string{
-		"033-v8-heap-oom.js: needs node, issue 3",
-		"110-git-commit.sh: needs git, issue 3",
-		"112-go-cache.sh: needs go, issue 3",
+		"121-ssrf-forms.json: needs a tool of the host that fetches, issue 6",
 		"200-nested-docker.json: needs docker, issue 4",
-		"204-rust-hello.sh: needs rust, issue 3",
-		"205-venv.sh: needs venv, issue 3",
 	}
 	if !slices.Equal(later, want) {
 		t.Errorf("not run: %q, want %q", later, want)

@@ -24,6 +24,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
+	"github.com/glovebox-dev/glovebox/languages"
 )
 
 func caseBash(source string) glovebox.Program {
@@ -287,6 +288,30 @@ func caseWithoutLoopback(c *caseBox, _ *glovebox.Result) {
 	}
 	c.run(python(string(file)), caseWant{verdict: api.Error, exit: 1,
 		stderrPattern: `(?s)Traceback .*OSError: \[Errno 97\] Address family not supported by protocol\n`})
+}
+
+// Without loopback there is no socket to begin with.
+func caseNoNetwork(c *caseBox, _ *glovebox.Result) {
+	file, err := os.ReadFile(filepath.Join(caseDir, "119-no-net.py"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.run(python(string(file)), caseWant{verdict: api.Error, exit: 1,
+		stderrPattern: `(?s)Traceback .*OSError: \[Errno 97\] Address family not supported by protocol\n`})
+}
+
+// Go builds from nothing, with no cache but its own and no try to reach anybody.
+// The compiler alone needs some 300 MiB for Go's runtime, which is more than a run
+// has by default; as the language go it has a compiler's limits.
+func caseGoCache(c *caseBox, file []byte) {
+	program, missing := languages.Builtin().Find("go").Program()
+	if missing != "" {
+		c.Fatal("go is not installed: looked for " + missing)
+	}
+	p := caseBash(string(file))
+	p.Env = map[string]string{"PATH": filepath.Dir(program) + ":/usr/bin:/bin", "GOPROXY": "off"}
+	p.Limits = glovebox.Limits{WallMS: 60_000, CPUMS: 60_000, MemoryBytes: 512 * mebi}
+	c.run(p, caseWant{verdict: api.OK, stdoutPattern: `/box/\.cache/go-build\n\noff\n\S+\n`, stderr: "built\n"})
 }
 
 // The status says which control groups this host has, and runs prove that they

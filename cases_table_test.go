@@ -64,7 +64,8 @@ var caseTable = []caseEntry{
 		want: caseWant{verdict: api.MemoryLimit, exit: noExit, signal: "SIGKILL", oom: true, peak: between{250 * mebi, 256 * mebi}}},
 	{file: "030-memoryerror-caught.py", limits: glovebox.Limits{MemoryBytes: 256 * mebi}, want: caseWant{verdict: api.OK, stdout: "handled\n"}},
 	{file: "031-mem-report-floor.c", script: caseBigHost},
-	{file: "033-v8-heap-oom.js", later: "needs node", issue: 3},
+	{file: "033-v8-heap-oom.js", limits: glovebox.Limits{WallMS: 20_000, MemoryBytes: 256 * mebi},
+		want: caseWant{verdict: api.Error, exit: noExit, signal: "SIGABRT", stderrPattern: `(?s).*FATAL ERROR: .* JavaScript heap out of memory\n.*`, peak: between{128 * mebi, 256 * mebi}}},
 
 	// Files.
 	{file: "034-sparse-huge.py", want: caseWant{verdict: api.OK, stdout: "errno 27\n", wall: between{0, 2000}}},
@@ -124,15 +125,31 @@ var caseTable = []caseEntry{
 	{file: "090-unix-sockets.py", want: caseWant{verdict: api.OK, stdout: "sockets seen 0\n"}},
 	{file: "091-abstract-socket.py", script: caseAbstractSocket},
 
+	// What programs of every day need.
+	{file: "092-pthread-clone3.c", want: caseWant{verdict: api.OK, stdout: "thread ok\n"}},
+	{file: "093-close-range.c", want: caseWant{verdict: api.OK, stdout: "close_range ok\n"}},
+	{file: "095-hello-scanf.c", stdin: "41\n", want: caseWant{verdict: api.OK, stdout: "42\n"}},
+	{file: "096-import-all.py", times: 100, want: caseWant{verdict: api.OK, stdout: "ok 0\n"}},
+	{file: "097-mp-pool.py", limits: glovebox.Limits{Pids: 64}, want: caseWant{verdict: api.OK, stdout: "[1, 4, 9]\nshm ok\n"}},
+	{file: "100-rename-across.sh", want: caseWant{verdict: api.OK, stdout: "all moved\n"}},
+	{file: "101-dev-nodes.sh", want: caseWant{verdict: api.OK, stdout: "same\n4\nfull ok\ndev ok\n"}},
+
+	// What runtimes need of memory and threads.
+	{file: "103-node-hello.js", limits: glovebox.Limits{MemoryBytes: 256 * mebi}, want: caseWant{verdict: api.OK, stdout: "wasm ok\nworker ok\nfetch function\n"}},
+	{file: "105-reserve-va.c", limits: glovebox.Limits{MemoryBytes: 64 * mebi}, want: caseWant{verdict: api.OK, stdout: "reserved 16 GiB\n", peak: between{1, 16 * mebi}}},
+	{file: "106-blas-threads.py", limits: glovebox.Limits{Pids: 64}, want: caseWant{verdict: api.OK, stdout: "fits 1\n"}},
+
 	// What programs expect to find.
 	{file: "109-whoami.py", want: caseWant{verdict: api.OK, stdout: "guest guest\nguest\n/box True\n"}},
-	{file: "110-git-commit.sh", later: "needs git", issue: 3},
+	{file: "110-git-commit.sh", want: caseWant{verdict: api.OK, stdout: "1 commit\n"}},
 	{file: "111-home-tmp.py", want: caseWant{verdict: api.OK, stdout: "ok /box\nok /box/.cache\nok /tmp\nok /box/.config\n"}},
-	{file: "112-go-cache.sh", later: "needs go", issue: 3},
+	{file: "112-go-cache.sh", script: caseGoCache},
 	{file: "113-utf8-locale.py", want: caseWant{verdict: api.OK, stdout: "utf-8 UTF-8\n→ é 漢字 😀\nß\n"}},
 	{file: "115-loopback.py", network: api.NetworkLoopback, also: caseWithoutLoopback,
 		want: caseWant{verdict: api.OK, stdout: "127.0.0.1 pong\nlocalhost pong\n"}},
 	{file: "116-not-a-tty.py", want: caseWant{verdict: api.OK, stdout: "[False, False, False]\ntty errno 2\nTERM None\n"}},
+	{file: "119-no-net.py", network: api.NetworkLoopback, also: caseNoNetwork,
+		want: caseWant{verdict: api.OK, stdoutPattern: `(\('[^']+', \d+\) (Network is unreachable|Connection refused) 0\.\d\n){5}`}},
 
 	// The host.
 	{file: "196-cgroup-flavours.json", script: caseThisFlavour},
@@ -140,7 +157,7 @@ var caseTable = []caseEntry{
 	{file: "200-nested-docker.json", later: "needs docker", issue: 4},
 	{file: "201-tail-after-exit.py", limits: glovebox.Limits{StdoutBytes: 4 * mebi}, times: 200,
 		want: caseWant{verdict: api.Error, exit: 3, stdout: strings.Repeat("t", mebi) + "END\n"}},
-	{file: "204-rust-hello.sh", later: "needs rust", issue: 3},
-	{file: "205-venv.sh", later: "needs venv", issue: 3},
+	{file: "204-rust-hello.sh", want: caseWant{verdict: api.OK, stdout: "rust ok\n"}},
+	{file: "205-venv.sh", want: caseWant{verdict: api.OK, stdoutPattern: `venv ok\npip code [12]\n`, wall: between{0, 9000}}},
 	{file: "207-cgroup-write.py", want: caseWant{verdict: api.OK, stdoutPattern: `checked 0\n\[('[^']*:/'(, )?)+\]\n`}},
 }

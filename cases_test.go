@@ -31,6 +31,7 @@ type caseEntry struct {
 	file    string
 	limits  glovebox.Limits
 	network string
+	stdin   string
 	want    caseWant
 	// times is how often the file is run; zero is once.
 	times int
@@ -337,12 +338,14 @@ func (e *caseEntry) program(t testing.TB, source string) glovebox.Program {
 		p = python(source)
 	case ".sh":
 		p = glovebox.Program{Language: "bash", Source: source}
+	case ".js":
+		p = glovebox.Program{Language: "node", Source: source}
 	case ".c":
 		p = cProgram(t, source, "-pthread")
 	default:
 		t.Fatalf("%s is no program", e.file)
 	}
-	p.Limits, p.Network = e.limits, e.network
+	p.Limits, p.Network, p.Stdin = e.limits, e.network, []byte(e.stdin)
 	return p
 }
 
