@@ -89,17 +89,17 @@ func (f *runFlags) add(cmd *cobra.Command) {
 			usage := fmt.Sprintf("%s (default %s)", l.usage, l.unit.format(*l.of(&def)[0], ""))
 			g.Flags().StringVar(&f.limits[i], l.name, "", usage)
 		}
-		g.Flags().StringArrayVar(&f.compile, "compile-limit", nil, "one of these for the compiler of the language, as `NAME=VALUE`: memory=2GiB (repeatable)")
+		g.Flags().StringArrayVar(&f.compile, "compile-limit", nil, "one of these limits for the compiler: `NAME=VALUE`, such as memory=2GiB (repeatable)")
 	})
 	group("Cell", func(g *cobra.Command) {
 		g.Flags().StringVar(&f.network, "network", "none", "`kind` of network: none, or loopback within the cell")
-		g.Flags().StringArrayVar(&f.folders, "folder", nil, "a folder of this host, `HOST[:AT]`, that the program can read, at AT or at the same path (repeatable)")
+		g.Flags().StringArrayVar(&f.folders, "folder", nil, "`HOST[:AT]`: a folder of this host that the program can read, at AT or else at the same path (repeatable)")
 		g.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto: what this host has")
 		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["CALL"]}; "language" is the one profile`)
 	})
 	group("Result", func(g *cobra.Command) {
-		g.Flags().StringArrayVar(&f.artifacts, "artifact", nil, "`pattern` of files below /box that are wanted when the program has exited: out.csv, plots, '**/*.png' (repeatable)")
-		g.Flags().StringVar(&f.out, "out", "", "`folder` for these files, made if it is missing; a file that is there already stays as it is, which is an error")
+		g.Flags().StringArrayVar(&f.artifacts, "artifact", nil, "`pattern` of files below /box to keep: out.csv, plots, '**/*.png' (repeatable)")
+		g.Flags().StringVar(&f.out, "out", "", "`folder` for them, made if it is missing; no file in it is overwritten; without it they are in the object of --json")
 		g.Flags().StringVar(&f.json, "json", "", "print JSON, in one `form`: an object with output, verdict and evidence; with =stream events as they happen, one a line")
 		g.Flags().Lookup("json").NoOptDefVal = "object"
 	})

@@ -18,24 +18,30 @@ import (
 	"github.com/glovebox-dev/glovebox/languages"
 )
 
-const runLong = `The program runs in a cell of its own: no network, no files of this host but /usr and what of /etc belongs to it, no
-privileges, bounded memory, processor time, processes, files and output. Its language is told by -l, by the file's name
-or by its "#!" line. Flags come first: what follows the first argument that is none is the program's. Standard input
-goes to the program if it is a pipe or a file. On a terminal what the program prints is shown without control
-sequences, except for colours.
+const runLong = `The program runs in a cell of its own: no network, no files of this host but /usr, what of /etc belongs to it and the
+folders of --folder, no privileges, bounded memory, processor time, processes, files and output. Its language is told by
+-l, by the file's name or by its "#!" line (glovebox languages lists them). Flags come first: what follows the first
+argument that is none is the program's. Standard input goes to the program if it is a pipe or a file. On a terminal what
+the program prints is shown without control sequences, except for colours. What a compiler writes goes to stderr.
+
+With --artifact and --out the files that the program leaves are kept, with their folders and permission bits; nothing
+that is in the folder already is changed. A file that is wanted and missing, or not given since it is no plain file, is
+told on stderr. One that could not be written, too; if the program ended well the exit status is 125 then.
 
 The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
   121  it printed more than allowed             125  Glovebox itself failed
   122  it made a forbidden system call          130  you interrupted it
-  123  it could not be compiled
-    2  the command line is wrong                  4  this host cannot seal a cell
+  123  it could not be compiled                   2  the command line is wrong
+                                                  4  this host cannot seal a cell
 A program can exit with such a number too; --json tells them apart.`
 
 const runExample = `glovebox run prog.py one two
 glovebox run --wall 500ms --memory 64MiB prog.py < data.txt
 glovebox run -l python -e 'print(6 * 7)'
 glovebox run --file data.csv --env MODE=fast prog.py
+glovebox run --artifact '*.png' --out plots --folder /srv/data:/data prog.py
+glovebox run --compile-limit wall=1m main.rs
 glovebox run --json -- /bin/sh -c 'echo $0' | jq .verdict`
 
 func newRun() *cobra.Command {
