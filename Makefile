@@ -16,21 +16,24 @@ STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell $(GO) env GOVERSION)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: install-deps build ## build, run the sample programs, print their verdicts and the status
+run: install-deps warm ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
 build: ## bin/glovebox and bin/glovebox-init, both static
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
 
-test: build ## vet, then all tests as root and again as an ordinary user
+warm: build ## fill the caches of slow compilers (.cache/warm), for tests and benchmarks
+	@bin/glovebox languages --warm --cache-dir .cache/warm >/dev/null
+
+test: warm ## vet, then all tests as root and again as an ordinary user
 	$(GO) vet ./...
 	$(GO) run ./internal/testenv/suite -race -norace "$(NORACE)" $(TESTFLAGS)
 
-test-root: build ## only the half of the tests as root
+test-root: warm ## only the half of the tests as root
 	$(GO) run ./internal/testenv/suite -half root -race -norace "$(NORACE)" $(TESTFLAGS)
 
-test-user: build ## only the half as an ordinary user (root lends him control groups)
+test-user: warm ## only the half as an ordinary user (root lends him control groups)
 	$(GO) run ./internal/testenv/suite -half user $(TESTFLAGS)
 
 check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the import policy, the ledger
@@ -47,10 +50,10 @@ check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the im
 ledger: ## docs/ledger.json and docs/security-report.md from the tests; proved rows leave docs/open.md
 	$(GO) run ./internal/ledger/gen -prune
 
-bench: build ## measure against the peers on this machine
+bench: warm ## measure against the peers on this machine
 	$(GO) run ./bench
 
-soak: build ## the long loops that look for leaks
+soak: warm ## the long loops that look for leaks
 	$(GO) test -tags soak -run Soak -timeout 120m -v ./...
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
@@ -77,4 +80,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run build test test-root test-user check ledger bench soak fuzz fmt install-deps clean
+.PHONY: help run build warm test test-root test-user check ledger bench soak fuzz fmt install-deps clean

@@ -323,6 +323,16 @@ func TestFolder(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder has %v, %v", entries, err)
 	}
+	if asRoot {
+		closed := filepath.Join(dir, "closed")
+		if err := os.Mkdir(closed, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := box(t).Run(t.Context(), look, glovebox.WithFolder(closed, "/data"))
+		if err == nil || !strings.Contains(err.Error(), "is closed to other users (mode 0700)") {
+			t.Errorf("a closed folder: %v", err)
+		}
+	}
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("/etc", link); err != nil {
 		t.Fatal(err)

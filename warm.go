@@ -76,6 +76,10 @@ func findWarm(dir string, set languages.Set, log *slog.Logger) (*warmth, []cell.
 		if !ok || !c.Exists() {
 			continue
 		}
+		if err := cell.Reachable(c.Files()); err != nil {
+			w.log.Warn("the cache of a compiler is not used", "language", l.Name, "error", err)
+			continue
+		}
 		show = append(show, cell.Folder{Source: c.Files(), At: warmDir + l.Name})
 		w.caches[l.Name] = sync.OnceValue(func() bool {
 			err := c.Verify()
@@ -108,6 +112,12 @@ func (b *Box) Warm(ctx context.Context, language string) error {
 	c, ok := cacheOf(b.cacheDir, l)
 	if !ok {
 		return &FieldError{Field: "language", Value: language, Reason: "has no cache to be filled"}
+	}
+	if err := os.MkdirAll(b.cacheDir, 0o755); err != nil {
+		return err
+	}
+	if err := cell.Reachable(b.cacheDir); err != nil {
+		return fmt.Errorf("the folder of caches %w", err)
 	}
 	limits, err := Limits{WallMS: min(warmWallMS, b.max.WallMS), CPUMS: min(warmWallMS, b.max.CPUMS), CPUPercent: b.max.CPUPercent,
 		MemoryBytes: min(3<<30, b.max.MemoryBytes), DiskBytes: min(maxWarmBytes, b.max.DiskBytes), DiskFiles: min(100_000, b.max.DiskFiles),

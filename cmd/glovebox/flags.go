@@ -14,6 +14,7 @@ import (
 
 // runFlags are the flags of run, as they were written.
 type runFlags struct {
+	hostFlags
 	language string
 	code     string
 	stdin    string
@@ -96,6 +97,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		g.Flags().StringArrayVar(&f.folders, "folder", nil, "`HOST[:AT]`: a folder of this host that the program can read, at AT or else at the same path (repeatable)")
 		g.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto: what this host has")
 		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["CALL"]}; "language" is the one profile`)
+		f.hostFlags.add(g)
 	})
 	group("Result", func(g *cobra.Command) {
 		g.Flags().StringArrayVar(&f.artifacts, "artifact", nil, "`pattern` of files below /box to keep: out.csv, plots, '**/*.png' (repeatable)")
@@ -177,8 +179,8 @@ func (f *runFlags) check() error {
 			return err
 		}
 	}
-	if f.given("language") && languages.Builtin().Find(f.language) == nil {
-		return usagef("-l %q: must be one of %s", f.language, strings.Join(languages.Builtin().Names(), ", "))
+	if f.given("language") && f.languages.Find(f.language) == nil {
+		return usagef("-l %q: must be one of %s", f.language, strings.Join(f.languages.Names(), ", "))
 	}
 	return f.checkArtifacts()
 }

@@ -20,8 +20,9 @@ import (
 
 // languageFlags are the flags of languages, as they were written.
 type languageFlags struct {
-	json, check bool
-	sandbox     string
+	hostFlags
+	json, check, warm bool
+	sandbox           string
 }
 
 // languageReport is what is told of a language: what is known of it, and whether
@@ -55,9 +56,11 @@ func newLanguages() *cobra.Command {
 			"programs in cells; on a host that cannot seal one they are left out. One NAME shows all that is known of it: its limits\n" +
 			"where a program sets none, and what does not work in a cell.\n\n" +
 			"With --check a small program in each language is compiled and run. The exit status is 1 if one of them does not work,\n" +
-			"or if a NAME is not installed, and 4 if this host cannot seal a cell.",
+			"or if a NAME is not installed, and 4 if this host cannot seal a cell.\n\n" +
+			"A language that is cold has a compiler which is slow without its cache. --warm fills that, in a cell and from nothing but\n" +
+			"the language's own installation, once for each version of it.",
 		Annotations:       map[string]string{usageLines: "glovebox languages [FLAGS] [NAME]…"},
-		Example:           "glovebox languages\nglovebox languages python\nglovebox languages --check c rust\nglovebox languages --json | jq -r '.languages[] | select(.installed) | .name'",
+		Example:           "glovebox languages\nglovebox languages python\nglovebox languages --check c rust\nglovebox languages --warm\nglovebox languages --json | jq -r '.languages[] | select(.installed) | .name'",
 		ValidArgsFunction: cobra.FixedCompletions(languages.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp),
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,6 +70,8 @@ func newLanguages() *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&f.check, "check", false, "run a small program in each language that is installed")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&f.warm, "warm", false, "fill the caches of the compilers that have one and whose is cold")
+	f.add(cmd)
 	cmd.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer for these cells, or auto: what this host has")
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{"require", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -76,7 +81,10 @@ func (f *languageFlags) run(cmd *cobra.Command, names []string) error {
 	if err := oneOf("sandbox", f.sandbox, []string{"require", "auto"}); err != nil {
 		return err
 	}
-	opts := glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Armed: -1, Prepared: -1}
+	if err := f.load(); err != nil {
+		return err
+	}
+	opts := f.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Armed: -1, Prepared: -1})
 	known, err := glovebox.KnownLanguages(opts)
 	if err != nil {
 		return err
@@ -89,6 +97,11 @@ func (f *languageFlags) run(cmd *cobra.Command, names []string) error {
 	defer stop()
 	stderr := cmd.ErrOrStderr()
 	box, err := glovebox.New(opts)
+	if err == nil && f.warm {
+		if box, err = f.fill(ctx, stderr, box, opts, list); err != nil {
+			return err
+		}
+	}
 	switch {
 	case err == nil:
 		defer box.Close()
@@ -99,7 +112,7 @@ func (f *languageFlags) run(cmd *cobra.Command, names []string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-	case f.check || !errors.Is(err, glovebox.ErrSandboxUnavailable):
+	case f.check || f.warm || !errors.Is(err, glovebox.ErrSandboxUnavailable):
 		return err
 	default:
 		fmt.Fprintln(stderr, "glovebox: warning: versions are not known: "+termtext.String(err.Error()))
@@ -116,6 +129,31 @@ func (f *languageFlags) run(cmd *cobra.Command, names []string) error {
 		return &statusError{code: 1}
 	}
 	return err
+}
+
+// fill fills the cold caches among the languages, and returns a Box that uses
+// them.
+func (f *languageFlags) fill(ctx context.Context, stderr io.Writer, box *glovebox.Box, opts glovebox.Options, list []languageReport) (*glovebox.Box, error) {
+	filled := false
+	for _, l := range list {
+		if !l.Cold {
+			continue
+		}
+		begin := time.Now()
+		fmt.Fprintf(stderr, "glovebox: filling the cache of %s; this may take a minute\n", l.Name)
+		if err := box.Warm(ctx, l.Name); err != nil {
+			return nil, errors.Join(err, box.Close())
+		}
+		fmt.Fprintf(stderr, "glovebox: filled the cache of %s in %.0f s\n", l.Name, time.Since(begin).Seconds())
+		filled = true
+	}
+	if !filled {
+		return box, nil
+	}
+	if err := box.Close(); err != nil {
+		return nil, err
+	}
+	return glovebox.New(opts)
 }
 
 // pick takes the named languages, in order of name; all without names.

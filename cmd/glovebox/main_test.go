@@ -72,6 +72,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ESC", "\x1b")
 			return nil
 		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "json": jsonField, "exactly": exactly},
 	})
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
-	"github.com/glovebox-dev/glovebox/languages"
 )
 
 // maxFile bounds what is read of one file; the library bounds them together.
@@ -72,11 +71,11 @@ func (f *runFlags) program(args []string, dash int) (glovebox.Program, error) {
 // source makes text the one file of the program; from names where it came from.
 func (f *runFlags) source(p *glovebox.Program, from string, text []byte) error {
 	if p.Language = f.language; p.Language == "" {
-		if p.Language = languages.Builtin().Detect("", text); p.Language == "" {
-			return usagef("%s: give its language with -l (%s)", from, strings.Join(languages.Builtin().Names(), ", "))
+		if p.Language = f.languages.Detect("", text); p.Language == "" {
+			return usagef("%s: give its language with -l (%s)", from, strings.Join(f.languages.Names(), ", "))
 		}
 	}
-	p.Files = append(p.Files, file(languages.Builtin().Find(p.Language).File, 0o644, text))
+	p.Files = append(p.Files, file(f.languages.Find(p.Language).File, 0o644, text))
 	return nil
 }
 
@@ -87,8 +86,8 @@ func (f *runFlags) entry(p *glovebox.Program, path string) error {
 		return err
 	}
 	if p.Language = f.language; p.Language == "" {
-		if p.Language = languages.Builtin().Detect(path, text); p.Language == "" {
-			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s), or run it as a command: -- %s", path, strings.Join(languages.Builtin().Names(), ", "), path)
+		if p.Language = f.languages.Detect(path, text); p.Language == "" {
+			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s), or run it as a command: -- %s", path, strings.Join(f.languages.Names(), ", "), path)
 		}
 	}
 	p.Files = append(p.Files, first)

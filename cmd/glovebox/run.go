@@ -77,6 +77,9 @@ func newRun() *cobra.Command {
 }
 
 func run(cmd *cobra.Command, f *runFlags, args []string) error {
+	if err := f.load(); err != nil {
+		return err
+	}
 	p, err := f.program(args, cmd.ArgsLenAtDash())
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	// Nobody waits for a second program, so no cell is kept armed for it.
-	box, err := glovebox.New(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles})
+	box, err := glovebox.New(f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles}))
 	if err != nil {
 		return err
 	}
@@ -119,16 +122,16 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	return out.end(result, effective(p), context.Cause(ctx))
+	return out.end(result, effective(p, f.languages), context.Cause(ctx))
 }
 
 // effective are the limits in force for a program, for the words about them.
-func effective(p glovebox.Program) glovebox.Limits {
+func effective(p glovebox.Program, known languages.Set) glovebox.Limits {
 	l, compile := p.Limits, glovebox.Limits{}
 	if l.Compile != nil {
 		compile = *l.Compile
 	}
-	if lang := languages.Builtin().Find(p.Language); lang != nil {
+	if lang := known.Find(p.Language); lang != nil {
 		l, compile = l.Over(lang.Limits), compile.Over(lang.CompileLimits)
 	}
 	_, ceiling := glovebox.Bounds()

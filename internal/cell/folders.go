@@ -48,8 +48,31 @@ func CheckFolders(folders []Folder) error {
 		if err := files(real); err != nil {
 			return bad(f.Source, err.Error())
 		}
+		if err := Reachable(real); err != nil {
+			return bad(f.Source, err.Error())
+		}
 	}
 	return nil
+}
+
+// Reachable wants a folder that the launcher can open. Root's has an id of its own
+// and no capability outside, so that it is anybody.
+func Reachable(folder string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for dir := folder; ; dir = filepath.Dir(dir) {
+		st, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if st.Mode()&0o001 == 0 {
+			return fmt.Errorf("cannot be shown: %s is closed to other users (mode %#o), and root's cells are such; chmod o+x it", dir, st.Mode().Perm())
+		}
+		if dir == "/" {
+			return nil
+		}
+	}
 }
 
 // badTarget is why a cell cannot show something at a path, "" if it can.
