@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
@@ -92,4 +93,85 @@ func ExampleBox_Start() {
 	// apple
 	// pear
 	// ok
+}
+
+// A compiled program that takes files and gives one back.
+func ExampleBox_Run_artifacts() {
+	box, err := glovebox.New(glovebox.Options{InitPath: initPath()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer box.Close()
+
+	result, err := box.Run(context.Background(), glovebox.Program{
+		Language: "c",
+		Files: []glovebox.File{
+			{Name: "main.c", Content: "#include <stdio.h>\n#include \"greet.h\"\nint main(void) { fputs(GREETING, fopen(\"out.txt\", \"w\")); return 0; }\n"},
+			{Name: "greet.h", Content: "#define GREETING \"hello\"\n"},
+		},
+		Artifacts: []string{"*.txt", "missing.png"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Verdict, "compiler's exit status", *result.Compile.ExitCode)
+	for _, a := range result.Artifacts {
+		fmt.Printf("%s: %q, %d bytes\n", a.Name, a.Content, a.Size)
+	}
+	for _, a := range result.RefusedArtifacts {
+		fmt.Printf("%s: %s\n", a.Name, a.Reason)
+	}
+	// Output:
+	// ok compiler's exit status 0
+	// out.txt: "hello", 5 bytes
+	// missing.png: there is no such file
+}
+
+// A conversation with a program that runs.
+func ExampleBox_Start_conversation() {
+	box, err := glovebox.New(glovebox.Options{InitPath: initPath()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer box.Close()
+
+	running, err := box.Start(context.Background(), glovebox.Program{
+		Language: "python",
+		Source:   "name = input()\nprint('hello,', name, flush=True)\nimport time\ntime.sleep(60)",
+	}, glovebox.WithStdinPipe(), glovebox.WithEventStream())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Fprintln(running.Stdin(), "world")
+	for event := range running.Events() {
+		switch event.Type {
+		case "chunk":
+			fmt.Print(event.Data)
+			_ = running.Signal(os.Kill) // it has said what we wanted
+		case "finished":
+			fmt.Println(event.Result.Verdict, event.Result.Signal)
+		}
+	}
+	// Output:
+	// hello, world
+	// error SIGKILL
+}
+
+// A folder of the host, for one program and to be read only.
+func ExampleWithFolder() {
+	box, err := glovebox.New(glovebox.Options{InitPath: initPath()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer box.Close()
+
+	result, err := box.Run(context.Background(), glovebox.Program{Command: []string{"ls", "/data"}},
+		glovebox.WithFolder("/usr/share/base-passwd", "/data"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(result.Stdout)
+	// Output:
+	// group.master
+	// passwd.master
 }
