@@ -107,6 +107,11 @@ func (c *languageCase) program(t testing.TB) glovebox.Program {
 	if r.Stdin != "" {
 		p.Stdin = []byte(r.Stdin)
 	}
+	// Their time is not what is tested, and a machine may be busy.
+	p.Limits = p.Limits.Over(glovebox.Limits{WallMS: 60_000})
+	if len(c.lang.Compile) > 0 && len(r.Command) == 0 {
+		p.Limits.Compile = &glovebox.Limits{WallMS: 300_000}
+	}
 	if len(r.Command) > 0 {
 		path, missing := c.lang.Program()
 		if missing != "" {
