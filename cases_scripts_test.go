@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -310,7 +311,7 @@ func caseGoCache(c *caseBox, file []byte) {
 	}
 	p := caseBash(string(file))
 	p.Env = map[string]string{"PATH": filepath.Dir(program) + ":/usr/bin:/bin", "GOPROXY": "off"}
-	p.Limits = glovebox.Limits{WallMS: 60_000, CPUMS: 60_000, MemoryBytes: 512 * mebi}
+	p.Limits = glovebox.Limits{WallMS: 240_000, CPUMS: 60_000, CPUPercent: 100 * int64(runtime.NumCPU()), MemoryBytes: 512 * mebi} // beside all other cases
 	c.run(p, caseWant{verdict: api.OK, stdoutPattern: `/box/\.cache/go-build\n\noff\n\S+\n`, stderr: "built\n"})
 }
 

@@ -81,8 +81,9 @@ type Options struct {
 	// this user and be writable by no other.
 	Languages []string
 	// CacheDir is the folder of the compilers' caches that [Box.Warm] fills. Empty
-	// means /var/cache/glovebox for root, glovebox in the user's cache folder else.
-	// Cells only read them. One that somebody else may write to is not used.
+	// means /var/cache/glovebox for root, /var/tmp/glovebox-UID for others. Cells only
+	// read them, and can read the folder's path in mountinfo. One that somebody else
+	// may write to is not used.
 	CacheDir string
 	// Profiles adds system calls to a profile, by its name. A call that is always
 	// denied is refused by [New].

@@ -77,7 +77,8 @@ func WithEventStream() RunOption { return func(t *taking) { t.stream = true } }
 // an id of its own. Neither path may hold a link or lie where a cell has files of
 // its own (/box, /tmp, /prog, /dev, /proc, /etc, /usr and what belongs to it), and
 // folder may not be a parent of those. The program gets a launcher of its own, which
-// takes some milliseconds, so that no other cell can see the folder.
+// takes some milliseconds, so that no other cell can see the folder. The program can
+// read where the folder lies on its file system, in mountinfo.
 func WithFolder(folder, at string) RunOption {
 	return func(t *taking) { t.folders = append(t.folders, cell.Folder{Source: folder, At: at}) }
 }

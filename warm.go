@@ -32,8 +32,8 @@ type warmth struct {
 	caches map[string]func() bool
 }
 
-// cacheDir is where filled caches are kept: what the options say, else
-// /var/cache/glovebox for root and the user's own cache folder for others.
+// cacheDir is where filled caches are kept: what the options say, else a folder
+// whose path, which programs can read in mountinfo, names nobody.
 func (o Options) cacheDir() string {
 	dir := o.CacheDir
 	switch {
@@ -41,11 +41,7 @@ func (o Options) cacheDir() string {
 	case os.Geteuid() == 0:
 		dir = "/var/cache/glovebox"
 	default:
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(user, "glovebox")
+		dir = fmt.Sprintf("/var/tmp/glovebox-%d", os.Geteuid())
 	}
 	if dir, err := filepath.Abs(dir); err == nil {
 		return dir

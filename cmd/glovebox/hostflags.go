@@ -26,7 +26,7 @@ type hostFlags struct {
 
 func (h *hostFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&h.languageFiles, "language-file", nil, "`file` of a further language, or of another in the place of one (repeatable; else $"+languagesVar+")")
-	cmd.Flags().StringVar(&h.cacheDir, "cache-dir", "", "`folder` of the compilers' caches that glovebox languages --warm fills (else $"+cacheVar+", then /var/cache/glovebox or the user's own)")
+	cmd.Flags().StringVar(&h.cacheDir, "cache-dir", "", "`folder` of the compilers' caches that glovebox languages --warm fills (else $"+cacheVar+", then /var/cache/glovebox, /var/tmp/glovebox-UID for an ordinary user)")
 }
 
 // load reads the files of languages.
