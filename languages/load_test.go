@@ -23,7 +23,7 @@ func compiled() *Language {
 		Needs: []string{"/usr/include/*.h"}, Version: []string{"{program}", "-v"}, File: "main.x",
 		Compile: []string{"{program}", "-o", "{out}/main", "{sources}"}, CompileEnv: map[string]string{"A": "{memory_mib}"},
 		Run: []string{"{out}/main", "{stem}"}, Paths: []string{"/etc/x*"}, Env: map[string]string{"B": "{out}"}, Reserved: []string{"C"},
-		Limits: api.Limits{WallMS: 1000}, CompileLimits: api.Limits{Pids: 10}, Warm: &Warm{Env: "D", Fill: []string{"{program}", "fill"}},
+		Limits: api.Limits{WallMS: 1000}, CompileLimits: api.Limits{Pids: 10}, Warm: &Warm{Env: "D", Fill: []string{"{program}", "fill"}, With: map[string]string{"E": "1"}},
 		Smoke: Smoke{Source: "a", Stdout: "b"}, Refusals: []string{"Nothing else works."},
 	}
 }
@@ -98,6 +98,8 @@ var wrong = []struct {
 	{`warm.env: "": must match`, func(l *Language) { l.Warm.Env = "" }},
 	{`warm.fill: is missing`, func(l *Language) { l.Warm.Fill = nil }},
 	{`warm.fill[1]: "{out}": {out} is not known`, func(l *Language) { l.Warm.Fill = []string{"{program}", "{out}"} }},
+	{`warm.with: "=": a name must match`, func(l *Language) { l.Warm.With = map[string]string{"=": ""} }},
+	{`warm.with.E: "{out}": {out} would stay as it is`, func(l *Language) { l.Warm.With = map[string]string{"E": "{out}"} }},
 	{`smoke.source: must have at least 1`, func(l *Language) { l.Smoke.Source = "" }},
 	{`smoke.stdout: must have at least 1`, func(l *Language) { l.Smoke.Stdout = "" }},
 	{`refusals[0]: must have at least 1`, func(l *Language) { l.Refusals = []string{""} }},

@@ -170,6 +170,9 @@ func (l *Language) checkArgvs() error {
 		if err := checkArgv("warm.fill", l.Warm.Fill, toolPlaces); err != nil {
 			return err
 		}
+		if err := checkEnv("warm.with", l.Warm.With, nil); err != nil {
+			return err
+		}
 	}
 	return checkArgv("run", l.Run, runPlaces)
 }
@@ -196,6 +199,9 @@ func checkPlaces(s string, places []string) string {
 		return fmt.Sprintf("must have at most %d bytes and no NUL", maxText)
 	}
 	for _, p := range placeRule.FindAllString(s, -1) {
+		if len(places) == 0 {
+			return p + " would stay as it is: places are not filled in here"
+		}
 		if !slices.Contains(places, p) {
 			return p + " is not known here; known are " + strings.Join(places, ", ")
 		}
