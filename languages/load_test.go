@@ -99,7 +99,7 @@ var wrong = []struct {
 	{`warm.fill: is missing`, func(l *Language) { l.Warm.Fill = nil }},
 	{`warm.fill[1]: "{out}": {out} is not known`, func(l *Language) { l.Warm.Fill = []string{"{program}", "{out}"} }},
 	{`warm.with: "=": a name must match`, func(l *Language) { l.Warm.With = map[string]string{"=": ""} }},
-	{`warm.with.E: "{out}": {out} would stay as it is`, func(l *Language) { l.Warm.With = map[string]string{"E": "{out}"} }},
+	{`warm.with.E: "{out}": {out} is not known here`, func(l *Language) { l.Warm.With = map[string]string{"E": "{out}"} }},
 	{`smoke.source: must have at least 1`, func(l *Language) { l.Smoke.Source = "" }},
 	{`smoke.stdout: must have at least 1`, func(l *Language) { l.Smoke.Stdout = "" }},
 	{`refusals[0]: must have at least 1`, func(l *Language) { l.Refusals = []string{""} }},
