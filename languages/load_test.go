@@ -23,7 +23,7 @@ func compiled() *Language {
 		Needs: []string{"/usr/include/*.h"}, Version: []string{"{program}", "-v"}, File: "main.x",
 		Compile: []string{"{program}", "-o", "{out}/main", "{sources}"}, CompileEnv: map[string]string{"A": "{memory_mib}"},
 		Run: []string{"{out}/main", "{stem}"}, Paths: []string{"/etc/x*"}, Env: map[string]string{"B": "{out}"}, Reserved: []string{"C"},
-		Limits: api.Limits{WallMS: 1000}, CompileLimits: api.Limits{Pids: 10}, Warm: &Warm{Env: "D", Fill: []string{"{program}", "fill"}},
+		Limits: api.Limits{WallMS: 1000}, CompileLimits: api.Limits{Pids: 10}, Warm: &Warm{Env: "D", Fill: []string{"{program}", "fill"}, With: map[string]string{"E": "1"}},
 		Smoke: Smoke{Source: "a", Stdout: "b"}, Refusals: []string{"Nothing else works."},
 	}
 }
@@ -36,6 +36,86 @@ func interpreted() *Language {
 	return l
 }
 
+// many is more than a list may have.
+var many = slices.Repeat([]string{"/usr/bin/x"}, maxList+1)
+
+// wrong is what is refused of a language with a compiler, and how that is said.
+var wrong = []struct {
+	says   string
+	change func(l *Language)
+}{
+	{`name: "": must match`, func(l *Language) { l.Name = "" }},
+	{`name: "X": must match`, func(l *Language) { l.Name = "X" }},
+	{`name: "x\n": must match`, func(l *Language) { l.Name = "x\n" }},
+	{`name: "` + strings.Repeat("x", 33), func(l *Language) { l.Name = strings.Repeat("x", 33) }},
+	{`title: must have at least`, func(l *Language) { l.Title = "" }},
+	{`title: "\x1b[2J": must be one line`, func(l *Language) { l.Title = "\x1b[2J" }},
+	{`extensions[1]: "py": must be a dot`, func(l *Language) { l.Extensions = []string{".x", "py"} }},
+	{`extensions[0]: ".": must be a dot`, func(l *Language) { l.Extensions = []string{"."} }},
+	{`extensions[0]: ".a.b": must be a dot`, func(l *Language) { l.Extensions = []string{".a.b"} }},
+	{`interpreters[0]: "/bin/x": must be the name`, func(l *Language) { l.Interpreters = []string{"/bin/x"} }},
+	{`programs: must have at least one`, func(l *Language) { l.Programs = nil }},
+	{`programs: 65: must have at most 64`, func(l *Language) { l.Programs = many }},
+	{`programs[0]: "x": must be an absolute`, func(l *Language) { l.Programs = []string{"x"} }},
+	{`programs[0]: "/usr/../x": must be an absolute`, func(l *Language) { l.Programs = []string{"/usr/../x"} }},
+	{`programs[0]: "/home/a/x": lies in /home`, func(l *Language) { l.Programs = []string{"/home/a/x"} }},
+	{`needs[0]: "as": must be an absolute`, func(l *Language) { l.Needs = []string{"as"} }},
+	{`version: is missing`, func(l *Language) { l.Version = nil }},
+	{`version[0]: "x": must be {program}`, func(l *Language) { l.Version = []string{"x"} }},
+	{`version[0]: "{out}/main": must be {program}`, func(l *Language) { l.Version = []string{"{out}/main"} }},
+	{`version[1]: "{entry}": {entry} is not known here; known are {program}`, func(l *Language) { l.Version = []string{"{program}", "{entry}"} }},
+	{`file: "": is empty`, func(l *Language) { l.File = "" }},
+	{`file: "../x": has a part that is a dot`, func(l *Language) { l.File = "../x" }},
+	{`file: "-x": has a part that begins with -`, func(l *Language) { l.File = "-x" }},
+	{`compile[0]: "gcc": must be {program}`, func(l *Language) { l.Compile[0] = "gcc" }},
+	{`compile: must name {out}`, func(l *Language) { l.Compile = []string{"{program}", "{sources}"} }},
+	{`compile[3]: "x{sources}": must have {sources} alone`, func(l *Language) { l.Compile[3] = "x{sources}" }},
+	{`compile[1]: "{source}": {source} is not known here`, func(l *Language) { l.Compile[1] = "{source}" }},
+	{`compile[1]: "a\x00": must have at most`, func(l *Language) { l.Compile[1] = "a\x00" }},
+	{`compile_env: "1A": a name must match`, func(l *Language) { l.CompileEnv = map[string]string{"1A": ""} }},
+	{`compile_env.A: "{y}": {y} is not known here`, func(l *Language) { l.CompileEnv = map[string]string{"A": "{y}"} }},
+	{`run: is missing`, func(l *Language) { l.Run = nil }},
+	{`run[0]: "sh": must be {program}`, func(l *Language) { l.Run = []string{"sh"} }},
+	{`run[1]: "{sources}": {sources} is not known here`, func(l *Language) { l.Run = []string{"{out}/main", "{sources}"} }},
+	{`paths[0]: "/": is too much`, func(l *Language) { l.Paths = []string{"/"} }},
+	{`paths[0]: "/etc": is too much`, func(l *Language) { l.Paths = []string{"/etc"} }},
+	{`paths[0]: "/usr/local/*": is too much`, func(l *Language) { l.Paths = []string{"/usr/local/*"} }},
+	{`paths[0]: "/*/secret": must not have a wildcard in its first part`, func(l *Language) { l.Paths = []string{"/*/secret"} }},
+	{`paths[0]: "/r?ot/x": must not have a wildcard`, func(l *Language) { l.Paths = []string{"/r?ot/x"} }},
+	{`paths[0]: "/etc/[x": has a bracket`, func(l *Language) { l.Paths = []string{"/etc/[x"} }},
+	{`paths[0]: "etc/x": must be an absolute`, func(l *Language) { l.Paths = []string{"etc/x"} }},
+	{`paths[0]: "/etc/x/": must be an absolute`, func(l *Language) { l.Paths = []string{"/etc/x/"} }},
+	{`paths[0]: "/etc/\n": must be text`, func(l *Language) { l.Paths = []string{"/etc/\n"} }},
+	{`paths[1]: "/sys/x": lies in /sys`, func(l *Language) { l.Paths = []string{"/etc/x", "/sys/x"} }},
+	{`env: "A=B": a name must match`, func(l *Language) { l.Env = map[string]string{"A=B": ""} }},
+	{`env.A: "{sources}": {sources} is not known here`, func(l *Language) { l.Env = map[string]string{"A": "{sources}"} }},
+	{`reserved[0]: "": must match`, func(l *Language) { l.Reserved = []string{""} }},
+	{`limits.wall_ms: 1: must be between 50`, func(l *Language) { l.Limits.WallMS = 1 }},
+	{`limits.pids: 5000: must be between 1 and 4096`, func(l *Language) { l.Limits.Pids = 5000 }},
+	{`limits.compile: is not known`, func(l *Language) { l.Limits.Compile = &api.Limits{} }},
+	{`compile_limits.memory_bytes: -1: must be between`, func(l *Language) { l.CompileLimits.MemoryBytes = -1 }},
+	{`compile_limits.compile: is not known`, func(l *Language) { l.CompileLimits.Compile = &api.Limits{} }},
+	{`warm.env: "": must match`, func(l *Language) { l.Warm.Env = "" }},
+	{`warm.fill: is missing`, func(l *Language) { l.Warm.Fill = nil }},
+	{`warm.fill[1]: "{out}": {out} is not known`, func(l *Language) { l.Warm.Fill = []string{"{program}", "{out}"} }},
+	{`warm.with: "=": a name must match`, func(l *Language) { l.Warm.With = map[string]string{"=": ""} }},
+	{`warm.with.E: "{out}": {out} is not known here`, func(l *Language) { l.Warm.With = map[string]string{"E": "{out}"} }},
+	{`smoke.source: must have at least 1`, func(l *Language) { l.Smoke.Source = "" }},
+	{`smoke.stdout: must have at least 1`, func(l *Language) { l.Smoke.Stdout = "" }},
+	{`refusals[0]: must have at least 1`, func(l *Language) { l.Refusals = []string{""} }},
+	{`refusals[0]: "a\nb": must be one line`, func(l *Language) { l.Refusals = []string{"a\nb"} }},
+}
+
+// wrongWithout is the same for one without.
+var wrongWithout = map[string]func(l *Language){
+	`compile_env: is for a language with a compiler`:    func(l *Language) { l.CompileEnv = map[string]string{"A": ""} },
+	`compile_limits: is for a language with a compiler`: func(l *Language) { l.CompileLimits.Pids = 5 },
+	`warm: is for a language with a compiler`:           func(l *Language) { l.Warm = &Warm{} },
+	`run[0]: "{out}/main": must be {program}`:           func(l *Language) { l.Run = []string{"{out}/main"} },
+	`run[1]: "{out}": {out} is not known here`:          func(l *Language) { l.Run = []string{"{program}", "{out}"} },
+	`env.A: "{out}": {out} is not known here`:           func(l *Language) { l.Env = map[string]string{"A": "{out}"} },
+}
+
 // Each field is refused for each reason, by its name.
 func TestValidate(t *testing.T) {
 	for _, l := range []*Language{compiled(), interpreted()} {
@@ -43,82 +123,12 @@ func TestValidate(t *testing.T) {
 			t.Errorf("a valid language: %v", err)
 		}
 	}
-	many := slices.Repeat([]string{"/usr/bin/x"}, maxList+1)
-	for _, is := range []struct {
-		says   string
-		change func(l *Language)
-	}{
-		{`name: "": must match`, func(l *Language) { l.Name = "" }},
-		{`name: "X": must match`, func(l *Language) { l.Name = "X" }},
-		{`name: "x\n": must match`, func(l *Language) { l.Name = "x\n" }},
-		{`name: "` + strings.Repeat("x", 33), func(l *Language) { l.Name = strings.Repeat("x", 33) }},
-		{`title: must have at least`, func(l *Language) { l.Title = "" }},
-		{`title: "\x1b[2J": must be one line`, func(l *Language) { l.Title = "\x1b[2J" }},
-		{`extensions[1]: "py": must be a dot`, func(l *Language) { l.Extensions = []string{".x", "py"} }},
-		{`extensions[0]: ".": must be a dot`, func(l *Language) { l.Extensions = []string{"."} }},
-		{`extensions[0]: ".a.b": must be a dot`, func(l *Language) { l.Extensions = []string{".a.b"} }},
-		{`interpreters[0]: "/bin/x": must be the name`, func(l *Language) { l.Interpreters = []string{"/bin/x"} }},
-		{`programs: must have at least one`, func(l *Language) { l.Programs = nil }},
-		{`programs: 65: must have at most 64`, func(l *Language) { l.Programs = many }},
-		{`programs[0]: "x": must be an absolute`, func(l *Language) { l.Programs = []string{"x"} }},
-		{`programs[0]: "/usr/../x": must be an absolute`, func(l *Language) { l.Programs = []string{"/usr/../x"} }},
-		{`programs[0]: "/home/a/x": lies in /home`, func(l *Language) { l.Programs = []string{"/home/a/x"} }},
-		{`needs[0]: "as": must be an absolute`, func(l *Language) { l.Needs = []string{"as"} }},
-		{`version: is missing`, func(l *Language) { l.Version = nil }},
-		{`version[0]: "x": must be {program}`, func(l *Language) { l.Version = []string{"x"} }},
-		{`version[0]: "{out}/main": must be {program}`, func(l *Language) { l.Version = []string{"{out}/main"} }},
-		{`version[1]: "{entry}": {entry} is not known here; known are {program}`, func(l *Language) { l.Version = []string{"{program}", "{entry}"} }},
-		{`file: "": is empty`, func(l *Language) { l.File = "" }},
-		{`file: "../x": has a part that is a dot`, func(l *Language) { l.File = "../x" }},
-		{`file: "-x": has a part that begins with -`, func(l *Language) { l.File = "-x" }},
-		{`compile[0]: "gcc": must be {program}`, func(l *Language) { l.Compile[0] = "gcc" }},
-		{`compile: must name {out}`, func(l *Language) { l.Compile = []string{"{program}", "{sources}"} }},
-		{`compile[3]: "x{sources}": must have {sources} alone`, func(l *Language) { l.Compile[3] = "x{sources}" }},
-		{`compile[1]: "{source}": {source} is not known here`, func(l *Language) { l.Compile[1] = "{source}" }},
-		{`compile[1]: "a\x00": must have at most`, func(l *Language) { l.Compile[1] = "a\x00" }},
-		{`compile_env: "1A": a name must match`, func(l *Language) { l.CompileEnv = map[string]string{"1A": ""} }},
-		{`compile_env.A: "{y}": {y} is not known here`, func(l *Language) { l.CompileEnv = map[string]string{"A": "{y}"} }},
-		{`run: is missing`, func(l *Language) { l.Run = nil }},
-		{`run[0]: "sh": must be {program}`, func(l *Language) { l.Run = []string{"sh"} }},
-		{`run[1]: "{sources}": {sources} is not known here`, func(l *Language) { l.Run = []string{"{out}/main", "{sources}"} }},
-		{`paths[0]: "/": is too much`, func(l *Language) { l.Paths = []string{"/"} }},
-		{`paths[0]: "/etc": is too much`, func(l *Language) { l.Paths = []string{"/etc"} }},
-		{`paths[0]: "/usr/local/*": is too much`, func(l *Language) { l.Paths = []string{"/usr/local/*"} }},
-		{`paths[0]: "/*/secret": must not have a wildcard in its first part`, func(l *Language) { l.Paths = []string{"/*/secret"} }},
-		{`paths[0]: "/r?ot/x": must not have a wildcard`, func(l *Language) { l.Paths = []string{"/r?ot/x"} }},
-		{`paths[0]: "/etc/[x": has a bracket`, func(l *Language) { l.Paths = []string{"/etc/[x"} }},
-		{`paths[0]: "etc/x": must be an absolute`, func(l *Language) { l.Paths = []string{"etc/x"} }},
-		{`paths[0]: "/etc/x/": must be an absolute`, func(l *Language) { l.Paths = []string{"/etc/x/"} }},
-		{`paths[0]: "/etc/\n": must be text`, func(l *Language) { l.Paths = []string{"/etc/\n"} }},
-		{`paths[1]: "/sys/x": lies in /sys`, func(l *Language) { l.Paths = []string{"/etc/x", "/sys/x"} }},
-		{`env: "A=B": a name must match`, func(l *Language) { l.Env = map[string]string{"A=B": ""} }},
-		{`env.A: "{sources}": {sources} is not known here`, func(l *Language) { l.Env = map[string]string{"A": "{sources}"} }},
-		{`reserved[0]: "": must match`, func(l *Language) { l.Reserved = []string{""} }},
-		{`limits.wall_ms: 1: must be between 50`, func(l *Language) { l.Limits.WallMS = 1 }},
-		{`limits.pids: 5000: must be between 1 and 4096`, func(l *Language) { l.Limits.Pids = 5000 }},
-		{`limits.compile: is not known`, func(l *Language) { l.Limits.Compile = &api.Limits{} }},
-		{`compile_limits.memory_bytes: -1: must be between`, func(l *Language) { l.CompileLimits.MemoryBytes = -1 }},
-		{`compile_limits.compile: is not known`, func(l *Language) { l.CompileLimits.Compile = &api.Limits{} }},
-		{`warm.env: "": must match`, func(l *Language) { l.Warm.Env = "" }},
-		{`warm.fill: is missing`, func(l *Language) { l.Warm.Fill = nil }},
-		{`warm.fill[1]: "{out}": {out} is not known`, func(l *Language) { l.Warm.Fill = []string{"{program}", "{out}"} }},
-		{`smoke.source: must have at least 1`, func(l *Language) { l.Smoke.Source = "" }},
-		{`smoke.stdout: must have at least 1`, func(l *Language) { l.Smoke.Stdout = "" }},
-		{`refusals[0]: must have at least 1`, func(l *Language) { l.Refusals = []string{""} }},
-		{`refusals[0]: "a\nb": must be one line`, func(l *Language) { l.Refusals = []string{"a\nb"} }},
-	} {
+	for _, is := range wrong {
 		l := compiled()
 		is.change(l)
 		checkRefusal(t, l.Validate(), is.says)
 	}
-	for says, change := range map[string]func(l *Language){
-		`compile_env: is for a language with a compiler`:    func(l *Language) { l.CompileEnv = map[string]string{"A": ""} },
-		`compile_limits: is for a language with a compiler`: func(l *Language) { l.CompileLimits.Pids = 5 },
-		`warm: is for a language with a compiler`:           func(l *Language) { l.Warm = &Warm{} },
-		`run[0]: "{out}/main": must be {program}`:           func(l *Language) { l.Run = []string{"{out}/main"} },
-		`run[1]: "{out}": {out} is not known here`:          func(l *Language) { l.Run = []string{"{program}", "{out}"} },
-		`env.A: "{out}": {out} is not known here`:           func(l *Language) { l.Env = map[string]string{"A": "{out}"} },
-	} {
+	for says, change := range wrongWithout {
 		l := interpreted()
 		change(l)
 		checkRefusal(t, l.Validate(), says)

@@ -30,12 +30,13 @@ var (
 )
 
 // Which places an argv or a value may have: all of them, those that a program
-// without a compiler can have, and that of what is run without a program.
+// without a compiler can have, and those of what is run without one.
 var (
 	compilePlaces = []string{"{program}", "{entry}", "{dir}", "{sources}", "{out}", "{stem}", "{memory_bytes}", "{memory_mib}", "{heap_mib}", "{cpus}"}
 	runPlaces     = without(compilePlaces, "{sources}")
 	plainPlaces   = without(runPlaces, "{out}")
 	toolPlaces    = []string{"{program}"}
+	warmPlaces    = []string{"{program}", "{memory_bytes}", "{memory_mib}", "{heap_mib}", "{cpus}"}
 )
 
 func without(list []string, out string) []string {
@@ -167,7 +168,10 @@ func (l *Language) checkArgvs() error {
 		if !variableRule.MatchString(l.Warm.Env) {
 			return bad("warm.env", l.Warm.Env, "must match %s", variableRule)
 		}
-		if err := checkArgv("warm.fill", l.Warm.Fill, toolPlaces); err != nil {
+		if err := checkArgv("warm.fill", l.Warm.Fill, warmPlaces); err != nil {
+			return err
+		}
+		if err := checkEnv("warm.with", l.Warm.With, warmPlaces); err != nil {
 			return err
 		}
 	}
