@@ -63,7 +63,9 @@ func TestCompile(t *testing.T) {
 }
 
 // What does not compile is a verdict of its own, with the compiler's words; what
-// compiles with warnings runs.
+// compiles with warnings runs. Paths in its words are the cell's own.
+//
+// proves part of H-41
 func TestCompileError(t *testing.T) {
 	r := run(t, box(t), cSource("main.c", "int main(){return nothing;}\n"))
 	if r.Verdict != api.CompileError || r.ExitCode != nil || r.CPUMS != nil || r.Message != "the compiler refused the program" || r.Evidence.Profile != "compile" {

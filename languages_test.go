@@ -183,7 +183,7 @@ func (c *languageCase) test(b *caseBox) {
 // Programs of every language do in a cell what they do anywhere: exactly this
 // on stdout, nothing on stderr, exit status 0, unless their file says otherwise.
 //
-// proves part of X-01 X-20 X-21
+// proves X-01 X-20 X-21
 func TestLanguages(t *testing.T) {
 	for _, l := range languages.Builtin() {
 		for _, c := range languageCases(t, l) {

@@ -58,28 +58,33 @@ func TestWarm(t *testing.T) {
 	if l := find(warm); l.Cold {
 		t.Errorf("%+v", l)
 	}
+	if err := warm.Warm(t.Context(), "python"); err == nil || !strings.Contains(err.Error(), "has no cache") {
+		t.Error(err)
+	}
+	warmChanged(t, o, warm, program("x"), find)
+}
+
+// warmChanged changes a cache that a Box uses: that is the control, and a new Box
+// must find it.
+func warmChanged(t *testing.T, o glovebox.Options, warm *glovebox.Box, p glovebox.Program, find func(*glovebox.Box) glovebox.Language) {
 	files, err := filepath.Glob(filepath.Join(o.CacheDir, "hoarder-*", "files", "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	// The control: what lies there is what compilers read, so a change must be found.
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(files[0], []byte("poisoned"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if r := run(t, warm, program("x")); !strings.Contains(r.Stdout, "poisoned") {
+	if r := run(t, warm, p); !strings.Contains(r.Stdout, "poisoned") {
 		t.Errorf("control: %q", r.Stdout)
 	}
 	changed := newBox(t, o)
-	if r := run(t, changed, program("x")); strings.Contains(r.Stdout, "poisoned") {
+	if r := run(t, changed, p); strings.Contains(r.Stdout, "poisoned") {
 		t.Errorf("a changed cache was used: %q", r.Stdout)
 	}
 	if l := find(changed); !l.Cold {
 		t.Errorf("%+v", l)
-	}
-	if err := changed.Warm(t.Context(), "python"); err == nil || !strings.Contains(err.Error(), "has no cache") {
-		t.Error(err)
 	}
 }

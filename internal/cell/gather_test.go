@@ -40,9 +40,23 @@ func playFiles(mode string, say func(cellproto.Type, []byte), raw func([]byte) e
 		send("a/c", "x", 0o644, false)
 	case "files: not whole":
 		send("a/b", "x", 0o644, true)
+	case "files: gone":
+		return
+	default:
+		playMore(mode, full, say, raw)
+	}
+	say(cellproto.TypeCollected, nil)
+}
+
+// playMore sends too much, too little or nothing.
+func playMore(mode, full string, say func(cellproto.Type, []byte), raw func([]byte) error) {
+	send := func(name, data string, more bool) {
+		say(cellproto.TypeArtifact, (&cellproto.Piece{Name: name, Mode: 0o644, More: more, Data: []byte(data)}).Encode())
+	}
+	switch mode {
 	case "files: large":
 		for range 300 {
-			send("a/b", full, 0o644, true)
+			send("a/b", full, true)
 		}
 	case "files: room for nothing":
 		for i := range 1000 {
@@ -50,11 +64,11 @@ func playFiles(mode string, say func(cellproto.Type, []byte), raw func([]byte) e
 		}
 	case "files: many":
 		for i := range 1100 {
-			send("a/"+strings.Repeat("x", 1+i%200)+strings.Repeat("y", 1+i/200), "", 0o644, false)
+			send("a/"+strings.Repeat("x", 1+i%200)+strings.Repeat("y", 1+i/200), "", false)
 		}
 	case "files: empty pieces":
 		for range 5000 {
-			send("a/b", "", 0o644, true)
+			send("a/b", "", true)
 		}
 	case "files: refusals":
 		for range 1000 {
@@ -66,8 +80,6 @@ func playFiles(mode string, say func(cellproto.Type, []byte), raw func([]byte) e
 		say(cellproto.TypeExited, cellproto.Exited{}.Encode())
 	case "files: silent":
 		forever()
-	case "files: gone":
-		return
 	case "files: drip":
 		for range 100 {
 			if raw([]byte{0}) != nil {
@@ -76,7 +88,29 @@ func playFiles(mode string, say func(cellproto.Type, []byte), raw func([]byte) e
 			time.Sleep(50 * time.Millisecond) // the drip itself
 		}
 	}
-	say(cellproto.TypeCollected, nil)
+}
+
+// hostileFiles are the ways in which an init sends files wrongly, and the reason that
+// the result gives.
+var hostileFiles = map[string]string{
+	"files: not asked for":          "a file that was not asked for",
+	"files: twice":                  "a file twice",
+	"files: leads out":              "a name has a part that is a dot or two",
+	"files: absolute":               "a name must be relative",
+	"files: setuid":                 "mode 04755",
+	"files: another name between":   "more than was asked for",
+	"files: not whole":              "a/b is not whole",
+	"files: large":                  "more than was asked for",
+	"files: room for nothing":       "more than was asked for",
+	"files: many":                   "more files than were asked for",
+	"files: empty pieces":           "init sends too much",
+	"files: refusals":               "too much is refused",
+	"files: long frame":             "malformed frame: ",
+	"files: exited again":           "an unexpected frame",
+	"files: silent":                 "i/o timeout",
+	"files: gone":                   "EOF",
+	"files: drip":                   "", // whatever is first
+	"files: honest, none asked for": "",
 }
 
 // What init sends of files is taken only as far as it was asked for and keeps to
@@ -88,26 +122,7 @@ func TestHostileFiles(t *testing.T) {
 	h, f := openFake(t)
 	<-f.taken
 	before, files := heap(), openFiles(t)
-	for mode, reason := range map[string]string{
-		"files: not asked for":          "a file that was not asked for",
-		"files: twice":                  "a file twice",
-		"files: leads out":              "a name has a part that is a dot or two",
-		"files: absolute":               "a name must be relative",
-		"files: setuid":                 "mode 04755",
-		"files: another name between":   "more than was asked for",
-		"files: not whole":              "a/b is not whole",
-		"files: large":                  "more than was asked for",
-		"files: room for nothing":       "more than was asked for",
-		"files: many":                   "more files than were asked for",
-		"files: empty pieces":           "init sends too much",
-		"files: refusals":               "too much is refused",
-		"files: long frame":             "malformed frame: ",
-		"files: exited again":           "an unexpected frame",
-		"files: silent":                 "i/o timeout",
-		"files: gone":                   "EOF",
-		"files: drip":                   "", // whatever is first
-		"files: honest, none asked for": "",
-	} {
+	for mode, reason := range hostileFiles {
 		f.modes <- mode
 		j := fakeJob(t, h)
 		if mode != "files: honest, none asked for" {

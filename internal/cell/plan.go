@@ -22,8 +22,9 @@ import (
 // each cell has a private copy of its mounts.
 type plan struct {
 	ops []cellproto.Op
-	// shown are the mount points that show the host, for the check of mountinfo.
-	shown []string
+	// shown are the mount points that show the host, for the check of mountinfo;
+	// links are links of the host.
+	shown, links []string
 	// paths are the readable places of the root, for Landlock.
 	paths []string
 
@@ -65,11 +66,7 @@ func newPlan(extra []string, folders []Folder) *plan {
 	for _, name := range slices.Sorted(maps.Keys(etcFiles)) { // in order, for the policy's hash
 		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpFile, Path: "etc/" + name, Mode: 0o644, Data: []byte(etcFiles[name])})
 	}
-	for _, path := range expand(append(etcPaths, extra...)) {
-		if first, _, _ := strings.Cut(path[1:], "/"); first != "proc" && first != "sys" { // never the host's
-			p.bind(path)
-		}
-	}
+	p.named(append(etcPaths, extra...))
 	for _, f := range folders {
 		p.bindAt(f.Source, f.At)
 	}
@@ -118,7 +115,7 @@ func (p *plan) identify() string {
 
 // etcFiles are the made-up files of /etc that no cell differs in.
 var etcFiles = map[string]string{
-	"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
+	"hosts":         "127.0.0.1 localhost " + Hostname + "\n::1 localhost\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 	"hostname":      Hostname + "\n",
 	"timezone":      "UTC\n",
@@ -171,42 +168,68 @@ func (p *plan) show(d string) {
 
 // bind shows one path of the host at the same place.
 func (p *plan) bind(path string) {
-	for _, s := range p.shown {
-		if path == s || strings.HasPrefix(path, s+"/") {
-			return
-		}
+	if !p.has(path) {
+		p.bindAt(path, path)
 	}
-	p.bindAt(path, path)
 }
 
-// bindAt shows one path of the host, parents made as needed.
-func (p *plan) bindAt(source, at string) {
-	rel := strings.TrimPrefix(at, "/")
+// has tells whether a path is shown already.
+func (p *plan) has(path string) bool {
+	return slices.Contains(p.links, path) || slices.ContainsFunc(p.shown, func(s string) bool { return beneath(path, s) })
+}
+
+// parents makes the folders that a path lies in.
+func (p *plan) parents(path string) {
+	rel := path[1:]
 	for i, r := range rel {
 		if r == '/' {
 			p.dir(rel[:i])
 		}
 	}
-	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpBind, Path: rel, Source: source})
+}
+
+// bindAt shows one path of the host, parents made as needed.
+func (p *plan) bindAt(source, at string) {
+	p.parents(at)
+	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpBind, Path: at[1:], Source: source})
 	p.shown = append(p.shown, at)
 	p.paths = append(p.paths, at)
 }
 
-// expand returns the existing paths that the patterns name, links resolved.
-func expand(patterns []string) []string {
-	var out []string
+// named shows what patterns name: files and folders as they are, and links as
+// links, whose target is there only if it is shown too. A path through a link is
+// left out: what it leads to has a name of its own.
+func (p *plan) named(patterns []string) {
 	for _, pat := range patterns {
 		found, err := filepath.Glob(pat)
 		if err != nil {
 			continue
 		}
 		for _, f := range found {
-			if real, err := filepath.EvalSymlinks(f); err == nil && real == f {
-				out = append(out, f)
+			if first, _, _ := strings.Cut(f[1:], "/"); first == "proc" || first == "sys" { // never the host's
+				continue
+			}
+			dir := filepath.Dir(f)
+			if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
+				continue
+			}
+			if to, err := os.Readlink(f); err == nil {
+				p.link(f, to)
+			} else {
+				p.bind(f)
 			}
 		}
 	}
-	return out
+}
+
+// link shows a link of the host, unless what it lies in is shown anyway.
+func (p *plan) link(path, to string) {
+	if p.has(path) {
+		return
+	}
+	p.parents(path)
+	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: path[1:], Source: to})
+	p.links = append(p.links, path)
 }
 
 // workRights are those on the guest's own directories, without Execute: no

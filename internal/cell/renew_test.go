@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,8 +11,83 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
+
+// renewed is a host whose cells show one file that is going to be replaced.
+type renewed struct {
+	*testing.T
+	h    *Host
+	file string
+}
+
+func newRenewed(t *testing.T) *renewed {
+	dir, err := os.MkdirTemp("/var/tmp", "glovebox-renew-") // not /tmp, which is a cell's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := &renewed{T: t, file: filepath.Join(dir, "library")}
+	r.replace("old")
+	r.h, err = Open(Config{Mode: Require, InitPath: testenv.Init(), Armed: 2, Reserve: 2, MaxCells: 4, MaxWaiting: 100, Paths: []string{r.file},
+		Max: api.MaxLimits(runtime.NumCPU(), 8<<30)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.h.Close() })
+	return r
+}
+
+// replace does what an update does.
+func (r *renewed) replace(text string) {
+	r.Helper()
+	if err := os.WriteFile(r.file+".new", []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.Rename(r.file+".new", r.file); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *renewed) job(argv ...string) *Job {
+	return &Job{Profile: DefaultProfile, Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Limits: api.DefaultLimits()}
+}
+
+// seen is the file as a run sees it.
+func (r *renewed) seen() string {
+	r.Helper()
+	res, err := r.h.Run(context.Background(), r.job("cat", r.file), Streams{})
+	if err != nil || res.Verdict != api.OK {
+		r.Fatalf("%v: %+v", err, res)
+	}
+	return res.Stdout
+}
+
+// long starts a run that reads the file when release is called; it returns once it
+// runs.
+func (r *renewed) long() (end <-chan *api.Result, release func()) {
+	r.Helper()
+	ends, up := make(chan *api.Result, 1), make(chan struct{})
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		r.Fatal(err)
+	}
+	go func() {
+		defer reader.Close()
+		res, _ := r.h.Run(context.Background(), r.job("sh", "-c", "echo up; read x; cat "+r.file), Streams{Stdin: reader, Event: func(e api.Event) {
+			if strings.HasPrefix(e.Data, "up") {
+				close(up)
+			}
+		}})
+		ends <- res
+	}()
+	<-up
+	return ends, func() { writer.Close() }
+}
 
 // A file of the host that cells show and that was replaced, as an update does, is
 // never shown to a later run as it was: idle cells go, running ones end in peace,
@@ -19,86 +95,68 @@ import (
 //
 // proves part of H-31
 func TestReplacedFile(t *testing.T) {
-	dir, err := os.MkdirTemp("/var/tmp", "glovebox-renew-") // not /tmp, which is a cell's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "library")
-	replace := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replace("old")
-	h, err := Open(Config{Mode: Require, InitPath: testenv.Init(), Armed: 2, Reserve: 2, MaxCells: 4, Paths: []string{file},
-		Max: api.MaxLimits(runtime.NumCPU(), 8<<30)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	run := func(argv ...string) *api.Result {
-		t.Helper()
-		r, err := h.Run(context.Background(), &Job{Profile: DefaultProfile, Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Limits: api.DefaultLimits()}, Streams{})
-		if err != nil || r.Verdict == api.SetupFailed {
-			t.Fatalf("%v: %+v", err, r)
-		}
-		return r
-	}
-	if got := run("cat", file).Stdout; got != "old" {
+	r := newRenewed(t)
+	if got := r.seen(); got != "old" {
 		t.Fatalf("%q", got)
 	}
-	h.launching.Lock()
-	former := h.launcher
-	h.launching.Unlock()
-
-	// One that runs on while its launcher is retired.
-	in, hold := make(chan *api.Result, 1), make(chan struct{})
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	go func() {
-		r, _ := h.Run(context.Background(), &Job{Profile: DefaultProfile, Argv: []string{"sh", "-c", "echo up; read x; cat " + file}, Env: []string{"PATH=/usr/bin:/bin"}, Limits: api.DefaultLimits()},
-			Streams{Stdin: reader, Event: func(e api.Event) {
-				if strings.HasPrefix(e.Data, "up") {
-					close(hold)
-				}
-			}})
-		in <- r
-	}()
-	<-hold
-	replace("new")
-	seen := ""
-	for end := time.Now().Add(20 * time.Second); seen != "new" && time.Now().Before(end); {
-		seen = run("cat", file).Stdout
-	}
-	if seen != "new" {
-		t.Fatalf("later runs still see %q", seen)
+	r.h.launching.Lock()
+	former := r.h.launcher
+	r.h.launching.Unlock()
+	end, release := r.long()
+	r.replace("new")
+	last := ""
+	for stop := time.Now().Add(20 * time.Second); last != "new" && time.Now().Before(stop); {
+		last = r.seen()
 	}
 	for range 4 { // none of the idle cells shows the old one
-		if got := run("cat", file).Stdout; got != "new" {
+		if got := r.seen(); got != "new" {
 			t.Errorf("%q", got)
 		}
 	}
 	if former.ended() {
 		t.Error("the former launcher ended before its last cell")
 	}
-	writer.Close()
-	if r := <-in; r == nil || r.Verdict != api.OK || r.Stdout != "up\nold" {
-		t.Errorf("the one that ran on: %+v", r)
+	release()
+	if res := <-end; res == nil || res.Verdict != api.OK || res.Stdout != "up\nold" {
+		t.Errorf("the one that ran on: %+v", res)
 	}
 	select {
 	case <-former.dead:
 	case <-time.After(20 * time.Second):
 		t.Error("the former launcher lives on")
+	}
+}
+
+// A link that a pattern names is shown as a link, and leads to what is shown; what
+// lies behind a link has a name of its own.
+func TestPlanLinks(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "glovebox-links-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(at("real"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"python3": "python3.11", "out": "/etc/shadow", "folder": "real"} {
+		if err := os.Symlink(to, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"python3.11", "real/file"} {
+		if err := os.WriteFile(at(f), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]string{}
+	for _, o := range newPlan([]string{at("python3*"), at("out"), at("folder/*"), at("python3")}, nil).ops {
+		if strings.HasPrefix("/"+o.Path, dir+"/") {
+			got[strings.TrimPrefix("/"+o.Path, dir+"/")] = map[bool]string{true: "link to ", false: "as "}[o.Kind == cellproto.OpSymlink] + o.Source
+		}
+	}
+	want := map[string]string{"python3.11": "as " + at("python3.11"), "python3": "link to python3.11", "out": "link to /etc/shadow"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
