@@ -147,6 +147,8 @@ func TestExitStatusAndSentence(t *testing.T) {
 		{glovebox.Result{Verdict: api.MemoryLimit}, 120, "memory_limit: stopped at the limit of 256 MiB"},
 		{glovebox.Result{Verdict: api.OutputLimit, Cause: api.CauseStderr}, 121, "output_limit: more than 1 MiB on stderr"},
 		{glovebox.Result{Verdict: api.Denied, Syscall: "bpf"}, 122, "denied: system call bpf"},
+		{glovebox.Result{Verdict: api.Denied, Syscall: "bpf", Compile: &api.Compile{}}, 122, "denied: system call bpf of the compiler"},
+		{glovebox.Result{Verdict: api.Denied, Syscall: "bpf", Compile: &api.Compile{ExitCode: code(0)}}, 122, "denied: system call bpf"},
 		{glovebox.Result{Verdict: api.CompileError}, 123, "compile_error: the compiler refused the program"},
 		{glovebox.Result{Verdict: api.CompileError, Cause: api.CauseMemory, Message: "the compiler ran out of memory"}, 123,
 			"compile_error: the compiler ran out of memory, at its limit of 1 GiB"},

@@ -78,7 +78,11 @@ func sentence(r *glovebox.Result, l glovebox.Limits) string {
 		}
 		return s + ": more than " + size.format(limit, " ") + " on " + r.Cause
 	case api.Denied:
-		return s + ": system call " + r.Syscall
+		by := ""
+		if c := r.Compile; c != nil && c.ExitCode == nil { // it never came to the program
+			by = " of the compiler"
+		}
+		return s + ": system call " + r.Syscall + by
 	case api.CompileError:
 		return s + ": " + inFlags(cmp.Or(r.Message, "the compiler refused the program")) + compilerLimit(r, l)
 	case api.Canceled:
