@@ -61,9 +61,9 @@ func finished(t *testing.T, r *glovebox.Running) *glovebox.Result {
 func TestSignal(t *testing.T) {
 	r, said := started(t, python(`
 import signal, sys
-signal.signal(signal.SIGUSR1, lambda *a: print("usr1", flush=True))
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 print("ready", flush=True)
-signal.pause()
+print("got", signal.sigwait([signal.SIGUSR1]).name, flush=True)
 signal.signal(signal.SIGTERM, lambda *a: sys.exit(7))
 print("ready again", flush=True)
 while True: signal.pause()
@@ -75,7 +75,7 @@ while True: signal.pause()
 			t.Fatal(err)
 		}
 	}
-	if res := finished(t, r); res.Verdict != api.Error || res.ExitCode == nil || *res.ExitCode != 7 || res.Stdout != "ready\nusr1\nready again\n" {
+	if res := finished(t, r); res.Verdict != api.Error || res.ExitCode == nil || *res.ExitCode != 7 || res.Stdout != "ready\ngot SIGUSR1\nready again\n" {
 		t.Errorf("%s, exit %v, %q", res.Verdict, res.ExitCode, res.Stdout)
 	}
 	if err := r.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {

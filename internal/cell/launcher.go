@@ -405,7 +405,11 @@ func (s *slot) await(t cellproto.LaunchType) (answer, error) {
 			}
 			return a, errors.New("launcher: " + why)
 		}
-		return a, fmt.Errorf("launcher: message %d in place of %d", a.Type, t)
+		err := fmt.Errorf("launcher: message %d in place of %d", a.Type, t)
+		if a.Type != cellproto.LaunchExited { // no honest one says that; who does is not asked again
+			s.l.end(err)
+		}
+		return a, err
 	case <-timer.C:
 		return answer{}, errors.New("the launcher does not answer")
 	}
