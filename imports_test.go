@@ -62,7 +62,7 @@ tests internal/cell: internal/cellinit
 
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
-.:                   internal/warm internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
+.:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 cmd/glovebox:        . api languages internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
