@@ -31,11 +31,8 @@ func findUnowned(ctx context.Context, o glovebox.Options) (found unowned, err er
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	found.files, found.unknown = glovebox.UnownedFiles(ctx, o)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return found, context.Cause(ctx)
-	case found.unknown == nil && found.files == nil:
-		found.files = []string{}
 	}
 	return found, nil
 }

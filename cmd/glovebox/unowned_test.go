@@ -54,7 +54,7 @@ func TestFold(t *testing.T) {
 		many = append(many, made(fmt.Sprintf("/f%02d/d/", i), 7)...)
 	}
 	for _, files := range [][]string{nil, {"/a"}, made("/a/b/", 20), made("/a/b/", 21), many,
-		slices.Concat(made("/a-b/", 2), made("/a/", 2), made("/a/b/", 2)), {"/a", "/a\n", "/a/", "/ab/c"}} {
+		slices.Concat(made("/a-b/", 2), made("/a/", 2), made("/a/b/", 2), made("/ab/", 2)), append(made("/a/", 30), made("/ab/", 30)...), {"/a", "/a\n", "/a/", "/ab/c"}} {
 		slices.Sort(files)
 		places := fold(files, 20)
 		var all []string

@@ -41,12 +41,12 @@ var usual = bounds{entries: 2_000_000, bytes: 512 << 20}
 //
 // The paths are absolute and have no link in them. They and the lists of packages
 // are looked for below root; "/" is the host. Links are not followed, mounts are.
-// A shown path can be read however closed the folders above it are, since a cell
-// has its own in their place. What packages' scripts generate is left out, see
-// generated.
+// However closed the folders above a shown path are, it counts: a cell has its own
+// in their place. What packages' scripts generate is left out, see generated.
 //
-// The error wraps [ErrUnknown], [ErrTooMany], the context's, or that of a folder or
-// list that could not be read. A name may hold any byte but "/" and NUL.
+// None is an empty list; with an error there is no list. That wraps [ErrUnknown],
+// [ErrTooMany], the context's, or that of a folder or list that could not be read.
+// A name may hold any byte but "/" and NUL.
 func Find(ctx context.Context, root string, shown []string) ([]string, error) {
 	return find(ctx, root, shown, usual, caller())
 }
@@ -57,7 +57,7 @@ func find(ctx context.Context, root string, shown []string, most bounds, as read
 	if err != nil {
 		return nil, err
 	}
-	s := &search{root: root, owned: owned, as: as, most: most.entries}
+	s := &search{root: root, owned: owned, as: as, most: most.entries, found: []string{}}
 	for _, path := range shown {
 		info, err := os.Lstat(root + path)
 		if err == nil {

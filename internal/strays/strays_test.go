@@ -182,6 +182,9 @@ func TestFindDiversions(t *testing.T) {
 func TestFindRegistered(t *testing.T) {
 	h := newHost(t)
 	h.lists("php")
+	if got, err := Find(t.Context(), h.root, []string{"/usr/share"}); err != nil || got == nil || len(got) > 0 {
+		t.Errorf("found %#v, %v; want an empty list", got, err)
+	}
 	h.text(registry, "php8.2-common \t /usr/share/php/made.ini", "no file", "")
 	h.file(0o644, "/usr/share/php/made.ini", "/usr/share/php/left.ini")
 	h.finds("/usr/share/php/left.ini")
@@ -224,21 +227,21 @@ func TestBounds(t *testing.T) {
 	h := newHost(t)
 	h.lists("tool", "/usr/share/a") // two lines of 14 bytes
 	h.file(0o644, "/usr/share/d/1", "/usr/share/d/2", "/usr/share/d/3")
+	share := []string{"/usr/share"}
 	for _, c := range []struct {
-		most bounds
-		ok   bool
+		shown []string
+		most  bounds
+		files int // -1 for too many
 	}{
-		{bounds{entries: 4, bytes: 14}, true},
-		{bounds{entries: 3, bytes: 14}, false}, // d and three files
-		{bounds{entries: 1, bytes: 14}, false}, // lines
-		{bounds{entries: 4, bytes: 13}, false},
+		{share, bounds{entries: 4, bytes: 14}, 3}, // d and three files
+		{share, bounds{entries: 3, bytes: 14}, -1},
+		{share, bounds{entries: 4, bytes: 13}, -1},
+		{nil, bounds{entries: 2, bytes: 14}, 0}, // two lines
+		{nil, bounds{entries: 1, bytes: 14}, -1},
 	} {
-		got, err := find(t.Context(), h.root, []string{"/usr/share"}, c.most, nobody)
-		switch {
-		case c.ok && (err != nil || len(got) != 3):
-			t.Errorf("%+v: %q, %v", c.most, got, err)
-		case !c.ok && (!errors.Is(err, ErrTooMany) || got != nil):
-			t.Errorf("%+v: %q, %v", c.most, got, err)
+		got, err := find(t.Context(), h.root, c.shown, c.most, nobody)
+		if errors.Is(err, ErrTooMany) != (c.files < 0) || (err == nil) != (c.files >= 0) || len(got) != max(c.files, 0) {
+			t.Errorf("%q, %+v: %q, %v; want %d files", c.shown, c.most, got, err, c.files)
 		}
 	}
 }
@@ -256,15 +259,20 @@ func (e ending) Err() error {
 	return nil
 }
 
-// Whenever the context ends, the search does, with its error and without a list.
+// Whenever the context ends, the search does, with its error and without a list. It
+// looks at the context for each list, and twice for each folder at least.
 func TestCanceled(t *testing.T) {
 	h := newHost(t)
 	h.text(diversions, "/a", "/b", ":")
 	h.lists("tool", "/usr/share/a")
 	h.file(0o644, "/usr/share/d/1", "/usr/share/d/e/2")
-	for n := range 100 {
-		got, err := find(ending{t.Context(), &n}, h.root, []string{"/usr/share"}, usual, nobody)
-		if err == nil && len(got) == 2 && n == 0 {
+	for looks := range 100 {
+		left := looks
+		got, err := find(ending{t.Context(), &left}, h.root, []string{"/usr/share"}, usual, nobody)
+		if err == nil {
+			if len(got) != 2 || looks < 2+3*2 {
+				t.Errorf("found %q with %d looks at the context", got, looks)
+			}
 			return
 		}
 		if !errors.Is(err, context.Canceled) || got != nil {
