@@ -32,7 +32,7 @@ func newStatus() *cobra.Command {
 			"Programs can read what packages put into /usr, and what languages name. With --files the status goes on with the\n" +
 			"files among these that no package of Debian's owns: what somebody left there is no secret any more. A folder stands\n" +
 			"for what would be many lines; --json has every name. It takes a second or two, and the exit status stays the same.",
-		Annotations: map[string]string{usageLines: "glovebox status [--json] [--files] [--sandbox require|auto]"},
+		Annotations: map[string]string{usageLines: "glovebox status [--json] [--files] [--language-file FILE] [--sandbox require|auto]"},
 		Example: "glovebox status\nglovebox status --json | jq -r '.layers[] | select(.applied | not) | .remedy'\n" +
 			"glovebox status --files --json | jq -r '.unowned_files[]'",
 		Args: noArgs,

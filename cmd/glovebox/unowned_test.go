@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,19 @@ func TestFold(t *testing.T) {
 		if len(places) > 20 || !slices.Equal(all, files) || len(files) <= 20 && len(places) != len(files) {
 			t.Errorf("%d files in %d places", len(files), len(places))
 		}
+	}
+}
+
+// An interruption ends the command and is no answer; whatever else keeps the search
+// from one is.
+func TestFindUnowned(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errInterrupted)
+	if found, err := findUnowned(ctx, glovebox.Options{}); !errors.Is(err, errInterrupted) || found.files != nil {
+		t.Errorf("interrupted: %d files, %v", len(found.files), err)
+	}
+	if found, err := findUnowned(t.Context(), glovebox.Options{Sandbox: "never"}); err != nil || found.unknown == nil || found.files != nil {
+		t.Errorf("bad options: %d files, %v, %v", len(found.files), found.unknown, err)
 	}
 }
 
