@@ -46,6 +46,7 @@
 // hand (/usr/local, /usr/src), and some files of /etc. No other file of the host,
 // unless [WithFolder] shows it. Nothing a program writes outlives its cell except
 // its output and its artifacts.
+// [UnownedFiles] lists what lies there and came with no package, a secret perhaps.
 //
 // Everything is bounded, and zero means the default, never unlimited: ten seconds,
 // 256 MiB of memory with all files, 64 processes and threads, one core, 1 MiB of

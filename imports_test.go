@@ -42,6 +42,7 @@ internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
 internal/termtext:
 internal/warm:       golang.org/x/sys/...
+internal/strays:     golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
 internal/attest:     api internal/cellproto golang.org/x/sys/...
 never api:           os os/exec net net/http syscall unsafe
@@ -61,7 +62,7 @@ tests internal/cell: internal/cellinit
 
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
-.:                   internal/warm internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
+.:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 cmd/glovebox:        . api languages internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term

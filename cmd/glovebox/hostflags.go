@@ -25,8 +25,13 @@ type hostFlags struct {
 }
 
 func (h *hostFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&h.languageFiles, "language-file", nil, "`file` of a further language, or of another in the place of one (repeatable; else $"+languagesVar+")")
+	h.addLanguages(cmd)
 	cmd.Flags().StringVar(&h.cacheDir, "cache-dir", "", "`folder` of the compilers' caches that glovebox languages --warm fills (else $"+cacheVar+", then /var/cache/glovebox, /var/tmp/glovebox-UID for an ordinary user)")
+}
+
+// addLanguages adds the one that says what else cells show of the host.
+func (h *hostFlags) addLanguages(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&h.languageFiles, "language-file", nil, "`file` of a further language, or of another in the place of one (repeatable; else $"+languagesVar+")")
 }
 
 // load reads the files of languages.

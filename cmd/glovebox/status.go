@@ -14,41 +14,74 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
+// statusFlags are the flags of status, as they were written.
+type statusFlags struct {
+	hostFlags
+	json, files bool
+	sandbox     string
+}
+
 func newStatus() *cobra.Command {
-	var (
-		asJSON bool
-		mode   string
-	)
+	f := &statusFlags{}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Tell which layers of the sandbox this host can enforce, and how to mend the rest.",
 		Long: "A throwaway cell is sealed and asked; no program is run. The exit status is 0 if every layer holds, which is what\n" +
 			"--sandbox require insists on, and 1 if not. A layer that is missing shows NO; one that is good to have and not\n" +
-			"insisted on (time, speculation) shows no.",
-		Annotations: map[string]string{usageLines: "glovebox status [--json] [--sandbox require|auto]"},
-		Example:     "glovebox status\nglovebox status --json | jq -r '.layers[] | select(.applied | not) | .remedy'",
-		Args:        noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := oneOf("sandbox", mode, []string{"require", "auto"}); err != nil {
-				return err
-			}
-			status := glovebox.CheckHost(glovebox.Options{Sandbox: glovebox.Sandbox(mode)})
-			out, err := cmd.OutOrStdout(), error(nil)
-			if asJSON {
-				err = writeJSON(out, status)
-			} else {
-				err = table(out, status, mode, width(out))
-			}
-			if err == nil && !status.Complete {
-				return &statusError{code: 1}
-			}
-			return err
-		},
+			"insisted on (time, speculation) shows no.\n\n" +
+			"Programs can read what packages put into /usr, and what languages name. With --files the status goes on with the\n" +
+			"files among these that no package of Debian's owns: what somebody left there is no secret any more. A folder stands\n" +
+			"for what would be many lines; --json has every name. It takes a second or two, and the exit status stays the same.",
+		Annotations: map[string]string{usageLines: "glovebox status [--json] [--files] [--language-file FILE] [--sandbox require|auto]"},
+		Example: "glovebox status\nglovebox status --json | jq -r '.layers[] | select(.applied | not) | .remedy'\n" +
+			"glovebox status --files --json | jq -r '.unowned_files[]'",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().StringVar(&mode, "sandbox", "require", "`mode` that the last line speaks of: require or auto")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&f.files, "files", false, "look for files that programs can read and that belong to no package")
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode` that the last line speaks of: require or auto")
+	f.addLanguages(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{"require", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func (f *statusFlags) run(cmd *cobra.Command) error {
+	if err := oneOf("sandbox", f.sandbox, []string{"require", "auto"}); err != nil {
+		return err
+	}
+	opts := glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox)}
+	if f.files || len(f.languageFiles) > 0 { // else a bad file of a language hides nothing
+		if err := f.load(); err != nil {
+			return err
+		}
+		opts = f.options(opts)
+	}
+	status := glovebox.CheckHost(opts)
+	out, err := cmd.OutOrStdout(), error(nil)
+	if !f.json {
+		err = table(out, status, f.sandbox, width(out))
+	}
+	var found unowned
+	if err == nil && f.files {
+		found, err = findUnowned(cmd.Context(), opts)
+	}
+	switch {
+	case err != nil:
+	case f.json && f.files:
+		if found.unknown != nil {
+			fmt.Fprint(cmd.ErrOrStderr(), "glovebox: warning: "+found.text())
+		}
+		err = writeJSON(out, statusReport{status, found.files})
+	case f.json:
+		err = writeJSON(out, status)
+	case f.files:
+		_, err = io.WriteString(out, found.text())
+	}
+	if err == nil && !status.Complete {
+		return &statusError{code: 1}
+	}
+	return err
 }
 
 // width is the width of the terminal behind w, 0 if there is none.
