@@ -65,8 +65,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 fmt: ## format the Go files
 	gofmt -w $$(find . -name '*.go' -not -path './.cache/*')
 
-install-deps: ## python3 and bash, if they are missing (Debian, as root)
-	@missing=; for p in python3 bash; do test -x /usr/bin/$$p || missing="$$missing $$p"; done; \
+install-deps: ## python3, bash and gcc, if they are missing (Debian, as root)
+	@missing=; for p in python3 bash gcc; do test -x /usr/bin/$$p || missing="$$missing $$p"; done; \
+	  test -e /usr/include/stdio.h || missing="$$missing libc6-dev"; \
 	  test -z "$$missing" && exit 0; \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \

@@ -34,6 +34,9 @@ func stops(dir string) []stop {
 		{"/bin/true", []string{"--", "/bin/true"}, api.OK},
 		{"hello.py", []string{file("hello.py")}, api.OK},
 		{"pipeline.sh", []string{file("pipeline.sh")}, api.OK},
+		{"primes.c", []string{file("primes.c"), "10000"}, api.OK},
+		{"report.py, *.csv", []string{"--artifact", "*.csv", file("report.py")}, api.OK},
+		{"broken.c", []string{file("broken.c")}, api.CompileError},
 		{"loop.py, 500 ms", []string{"--wall", "500ms", file("loop.py")}, api.Timeout},
 		{"memory.py, 64 MiB", []string{"--memory", "64MiB", file("memory.py")}, api.MemoryLimit},
 		{"forks.py, 32 processes", []string{"--pids", "32", "--wall", "1s", file("forks.py")}, api.Timeout},
@@ -137,6 +140,15 @@ func remark(r *api.Result) string {
 	}
 	if r.PidsMaxHits != nil && *r.PidsMaxHits > 0 {
 		parts = append(parts, fmt.Sprintf("%d forks refused", *r.PidsMaxHits))
+	}
+	if r.Compile != nil {
+		parts = append(parts, fmt.Sprintf("compiler: %.0f ms", r.Compile.WallMS))
+	}
+	for _, a := range r.Artifacts {
+		parts = append(parts, fmt.Sprintf("%q given back, %d bytes", a.Name, a.Size))
+	}
+	for _, a := range r.RefusedArtifacts {
+		parts = append(parts, fmt.Sprintf("%q refused: %.60q", a.Name, a.Reason))
 	}
 	for _, text := range []string{r.Stdout, r.Stderr} {
 		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
