@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,9 +29,9 @@ type plan struct {
 	// paths are the readable places of the root, for Landlock.
 	paths []string
 
-	stamp  string // what the host was when it was looked at
-	mu     sync.Mutex
-	looked time.Time // at it again
+	stamp           string // which files of the host it shows
+	mu              sync.Mutex
+	looked, planned time.Time // at the host again
 	// policies in force in this root, made at the first use.
 	policies map[kind]*policy
 }
@@ -49,7 +50,7 @@ var etcPaths = []string{"/etc/ld.so.cache", "/etc/alternatives"}
 // languages need; those that do not exist are left out. folders are further ones,
 // which were checked.
 func newPlan(extra []string, folders []Folder) *plan {
-	p := &plan{policies: map[kind]*policy{}, looked: time.Now()}
+	p := &plan{policies: map[kind]*policy{}, looked: time.Now(), planned: time.Now()}
 	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "prog", "etc"} {
 		p.dir(d)
 	}
@@ -70,32 +71,49 @@ func newPlan(extra []string, folders []Folder) *plan {
 	for _, f := range folders {
 		p.bindAt(f.Source, f.At)
 	}
-	p.paths = append(p.paths, "/etc", "/proc")
+	// One rule for each tree: what is shown below these is what may be read there.
+	trees := []string{"/etc", "/proc", "/usr"}
+	p.paths = slices.DeleteFunc(p.paths, func(path string) bool {
+		return slices.ContainsFunc(trees, func(t string) bool { return beneath(path, t) })
+	})
+	p.paths = append(p.paths, trees...)
 	slices.Sort(p.paths)
-	p.stamp = p.identify()
+	p.stamp = p.files()
 	return p
 }
 
-// lookEvery bounds how often the host is looked at again.
-const lookEvery = 200 * time.Millisecond
+// How often the host is looked at again: whether the files that are shown are the
+// same, and whether a plan made now would have the same steps, which takes longer.
+const (
+	lookEvery = 200 * time.Millisecond
+	planEvery = 5 * time.Second
+)
 
-// stale tells whether a plan made now would be another: something else is
-// installed, or a file that the root shows was replaced, whose old content the
-// mount would keep. What lies in folders that are shown is always the present.
+// stale tells whether a plan made now would be another: a file that the root shows
+// was replaced, whose old content the mount would keep, or something else is
+// installed. What lies in folders that are shown is always the present.
 func (p *plan) stale(extra []string, folders []Folder) bool {
 	p.mu.Lock()
-	recent := time.Since(p.looked) < lookEvery
-	if !recent {
-		p.looked = time.Now()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.looked) < lookEvery {
+		return false
 	}
-	p.mu.Unlock()
-	return !recent && newPlan(extra, folders).stamp != p.stamp
+	p.looked = now
+	if p.files() != p.stamp {
+		return true
+	}
+	if now.Sub(p.planned) < planEvery {
+		return false
+	}
+	p.planned = now
+	other := newPlan(extra, folders)
+	return other.stamp != p.stamp || !reflect.DeepEqual(other.ops, p.ops)
 }
 
-// identify says what the steps are and which files of the host they show.
-func (p *plan) identify() string {
+// files says which files of the host the steps show.
+func (p *plan) files() string {
 	d := sha256.New()
-	p.write(d)
 	for _, o := range p.ops {
 		if o.Kind != cellproto.OpBind {
 			continue
@@ -259,7 +277,6 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 		cellproto.LandlockRule{Path: "/dev/shm", Access: work},
 		cellproto.LandlockRule{Path: ProductDir, Access: work | landlock.Execute}, // read-only by its mount where it must be
 		cellproto.LandlockRule{Path: "/dev", Access: landlock.ReadDir},
-		cellproto.LandlockRule{Path: "/usr", Access: landlock.ReadDir},
 	)
 	for _, d := range devices {
 		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (landlock.ReadFile | landlock.WriteFile | landlock.Truncate) & fs})
