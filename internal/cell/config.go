@@ -122,6 +122,12 @@ func defaultKind() kind {
 	return kind{profile: DefaultProfile, diskBytes: d.DiskBytes, diskFiles: d.DiskFiles}
 }
 
+// makerKind is that of a compiler whose language says nothing of its disk.
+func makerKind() kind {
+	d := api.DefaultCompileLimits()
+	return kind{profile: CompileProfile, diskBytes: d.DiskBytes, diskFiles: d.DiskFiles}
+}
+
 // DefaultProfile is the profile of a raw command and of every language that
 // names none.
 const DefaultProfile = "language"

@@ -45,7 +45,9 @@ type Host struct {
 	running chan struct{} // one token a running cell
 	waiting atomic.Int64  // calls that wait for one
 	slots   *reserve
-	pool    *reserve
+	pool    *reserve  // armed cells of the default kind
+	makers  *reserve  // and for compilers, from the first use on
+	making  sync.Once // starts makers
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -82,6 +84,7 @@ func Open(cfg Config) (*Host, error) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.slots = newReserve(h, cfg.Reserve, 0, h.prepare)
 	h.pool = newReserve(h, cfg.Armed, maxArmedAge, func() (*cell, error) { return h.arm(defaultKind(), nil) })
+	h.makers = newReserve(h, min(cfg.Armed, 1), maxArmedAge, func() (*cell, error) { return h.arm(makerKind(), nil) })
 	begin := time.Now()
 	h.work.Go(func() { _, _ = h.policy(defaultKind()) }) // compiled while the launcher starts; an error comes again
 	if err := h.open(); err != nil {
@@ -191,6 +194,7 @@ func (h *Host) renew() {
 	h.retired = slices.DeleteFunc(append(h.retired, l), func(l *launcher) bool { return l.ended() })
 	l.retire()
 	h.pool.flush()
+	h.makers.flush()
 	h.slots.flush()
 }
 
@@ -374,6 +378,7 @@ func (h *Host) close() error {
 	h.entry.Unlock()
 	h.cancel()
 	h.pool.drain(func(c *cell) { c.destroy() })
+	h.makers.drain(func(c *cell) { c.destroy() })
 	h.slots.drain(func(c *cell) { c.destroy() })
 	h.work.Wait()
 	for _, l := range append(h.retired, h.launcher) {

@@ -161,8 +161,8 @@ func (r *run) trace(begin time.Time) {
 func (r *run) acquire() (c *cell, warm bool, err error) {
 	k := r.job.kind()
 	r.h.renew()
-	if k == defaultKind() {
-		if c, ok := r.h.pool.take(); ok {
+	if pool := r.h.armed(k); pool != nil {
+		if c, ok := pool.take(); ok {
 			if err = c.handOver(r.job.Limits, false); err == nil {
 				return c, true, nil
 			}
@@ -178,6 +178,18 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 		return nil, false, err
 	}
 	return c, false, nil
+}
+
+// armed is the reserve of armed cells of a kind, nil if there is none.
+func (h *Host) armed(k kind) *reserve {
+	switch k {
+	case defaultKind():
+		return h.pool
+	case makerKind():
+		h.making.Do(h.makers.run)
+		return h.makers
+	}
+	return nil
 }
 
 // later destroys a cell without making the caller wait.
