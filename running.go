@@ -53,7 +53,8 @@ type taking struct {
 
 // WithStdin copies r to the program's standard input until it ends, in place
 // of Program.Stdin. A Read of r that is pending when the program ends is left
-// to end by itself.
+// to end by itself; an *io.PipeReader is closed with EPIPE when the program has
+// closed its end, so that its writer does not wait for nobody.
 func WithStdin(r io.Reader) RunOption { return func(t *taking) { t.stdin = r } }
 
 // WithStdinPipe makes the program's standard input what is written to
