@@ -166,11 +166,17 @@ func (p *plan) show(d string) {
 	}
 }
 
-// bind shows one path of the host at the same place.
+// bind shows one path of the host at the same place. It may lie behind a link,
+// which the launcher would refuse.
 func (p *plan) bind(path string) {
-	if !p.has(path) {
-		p.bindAt(path, path)
+	if p.has(path) {
+		return
 	}
+	source := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		source = real
+	}
+	p.bindAt(source, path)
 }
 
 // has tells whether a path is shown already.
