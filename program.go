@@ -73,15 +73,15 @@ func (b *Box) resolve(p *Program) (*cell.Job, error) {
 // pages, and directories as files.
 func checkFit(job *cell.Job) error {
 	page := int64(os.Getpagesize())
-	inodes, size := map[string]bool{}, int64(0)
+	size := int64(0)
+	var names []string
 	for _, f := range job.Files {
 		size += (int64(len(f.Data)) + page - 1) / page * page
-		for name := f.Name; name != "."; name = path.Dir(name) {
-			inodes[name] = true
-		}
+		names = append(names, f.Name)
 	}
+	inodes := cell.Inodes(names)
 	fit := func(prefix string, l Limits) error {
-		switch n := int64(len(inodes)); {
+		switch n := inodes; {
 		case size > l.DiskBytes:
 			return &FieldError{Field: "files", Value: size, Reason: fmt.Sprintf("must take at most %sdisk_bytes, %d", prefix, l.DiskBytes)}
 		case n > l.DiskFiles:
