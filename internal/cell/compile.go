@@ -34,6 +34,9 @@ func (h *Host) compile(ctx context.Context, job *Job) compiled {
 			made.product = product
 			return made
 		}
+		if ctx.Err() != nil { // while the product was collected
+			verdict, message = api.Canceled, ""
+		}
 	case api.Error:
 		message = "the compiler refused the program"
 		if res.Signal != "" {
