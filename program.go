@@ -20,6 +20,7 @@ import (
 const (
 	maxArgs    = 1000
 	maxArgSize = 128 << 10 // one string of argv or env; the kernel's MAX_ARG_STRLEN
+	maxArgv    = 4 << 20   // command and args together; more than any kernel takes with a stack of 8 MiB
 	maxEnvSize = 256 << 10
 	maxSource  = 8 << 20
 )
@@ -127,17 +128,22 @@ func checkShape(p *Program) error {
 			return &FieldError{Field: fmt.Sprintf("artifacts[%d]", i), Value: fmt.Sprintf("%q", a), Reason: err.Error()}
 		}
 	}
-	if err := checkStrings("command", p.Command); err != nil {
+	size := 0
+	if err := checkStrings("command", p.Command, &size); err != nil {
 		return err
 	}
-	return checkStrings("args", p.Args)
+	return checkStrings("args", p.Args, &size)
 }
 
-func checkStrings(field string, list []string) error {
+// checkStrings checks a list of arguments; size is what came before it.
+func checkStrings(field string, list []string, size *int) error {
 	if len(list) > maxArgs {
 		return &FieldError{Field: field, Value: len(list), Reason: fmt.Sprintf("must have at most %d elements", maxArgs)}
 	}
 	for i, s := range list {
+		if *size += len(s) + 1; *size > maxArgv {
+			return &FieldError{Field: field, Value: *size, Reason: fmt.Sprintf("must have at most %d bytes together", maxArgv)}
+		}
 		if len(s) >= maxArgSize {
 			return &FieldError{Field: fmt.Sprintf("%s[%d]", field, i), Value: len(s), Reason: fmt.Sprintf("must have less than %d bytes", maxArgSize)}
 		}
