@@ -235,7 +235,9 @@ func (r *run) settle() {
 			r.note("the cell did not end in time")
 		}
 	}
-	r.counters()
+	if !r.counted {
+		r.counters()
+	}
 	r.verdict()
 	r.h.work.Add(1)
 	go func() {
