@@ -251,11 +251,8 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 	}
 	fs := landlock.Handled(abi)
 	var rules []cellproto.LandlockRule
-	for _, path := range p.paths {
+	for _, path := range p.paths { // init leaves out what only folders have
 		access := uint64(landlock.Execute | landlock.ReadFile | landlock.ReadDir)
-		if st, err := os.Stat(path); err == nil && !st.IsDir() && path != "/proc" {
-			access = landlock.Execute | landlock.ReadFile
-		}
 		rules = append(rules, cellproto.LandlockRule{Path: path, Access: access & fs})
 	}
 	work := workRights & fs
