@@ -206,3 +206,18 @@ func TestArtifactsPatterns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What looking for files costs is not the program's: one that is within its
+// limits stays so, however dear its patterns are.
+func TestCollectingIsNotCounted(t *testing.T) {
+	dear := "*" + strings.Repeat("a", 120) + "b*"
+	p := glovebox.Program{Limits: glovebox.Limits{CPUMS: 250},
+		Command: []string{"/usr/bin/perl", "-e", `for (1..16) { mkdir "a" x 250 . "b"; chdir "a" x 250 . "b"; open F, ">", $_ for "aa".."ad"; close F }`}}
+	for range api.MaxPatterns {
+		p.Artifacts = append(p.Artifacts, strings.TrimSuffix(strings.Repeat("**/"+dear+"/", 8), "/"))
+	}
+	r := run(t, box(t), p)
+	if r.Verdict != api.OK || r.CPUMS == nil || *r.CPUMS >= 250 {
+		t.Errorf("%s %s, %v ms, refused %d", r.Verdict, r.Cause, *r.CPUMS, len(r.RefusedArtifacts))
+	}
+}

@@ -20,6 +20,7 @@ import (
 const (
 	maxArgs    = 1000
 	maxArgSize = 128 << 10 // one string of argv or env; the kernel's MAX_ARG_STRLEN
+	maxArgv    = 4 << 20   // command and args together; more than any kernel takes with a stack of 8 MiB
 	maxEnvSize = 256 << 10
 	maxSource  = 8 << 20
 )
@@ -73,15 +74,15 @@ func (b *Box) resolve(p *Program) (*cell.Job, error) {
 // pages, and directories as files.
 func checkFit(job *cell.Job) error {
 	page := int64(os.Getpagesize())
-	inodes, size := map[string]bool{}, int64(0)
+	size := int64(0)
+	var names []string
 	for _, f := range job.Files {
 		size += (int64(len(f.Data)) + page - 1) / page * page
-		for name := f.Name; name != "."; name = path.Dir(name) {
-			inodes[name] = true
-		}
+		names = append(names, f.Name)
 	}
+	inodes := cell.Inodes(names)
 	fit := func(prefix string, l Limits) error {
-		switch n := int64(len(inodes)); {
+		switch n := inodes; {
 		case size > l.DiskBytes:
 			return &FieldError{Field: "files", Value: size, Reason: fmt.Sprintf("must take at most %sdisk_bytes, %d", prefix, l.DiskBytes)}
 		case n > l.DiskFiles:
@@ -127,17 +128,22 @@ func checkShape(p *Program) error {
 			return &FieldError{Field: fmt.Sprintf("artifacts[%d]", i), Value: fmt.Sprintf("%q", a), Reason: err.Error()}
 		}
 	}
-	if err := checkStrings("command", p.Command); err != nil {
+	size := 0
+	if err := checkStrings("command", p.Command, &size); err != nil {
 		return err
 	}
-	return checkStrings("args", p.Args)
+	return checkStrings("args", p.Args, &size)
 }
 
-func checkStrings(field string, list []string) error {
+// checkStrings checks a list of arguments; size is what came before it.
+func checkStrings(field string, list []string, size *int) error {
 	if len(list) > maxArgs {
 		return &FieldError{Field: field, Value: len(list), Reason: fmt.Sprintf("must have at most %d elements", maxArgs)}
 	}
 	for i, s := range list {
+		if *size += len(s) + 1; *size > maxArgv {
+			return &FieldError{Field: field, Value: *size, Reason: fmt.Sprintf("must have at most %d bytes together", maxArgv)}
+		}
 		if len(s) >= maxArgSize {
 			return &FieldError{Field: fmt.Sprintf("%s[%d]", field, i), Value: len(s), Reason: fmt.Sprintf("must have less than %d bytes", maxArgSize)}
 		}

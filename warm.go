@@ -76,7 +76,12 @@ func findWarm(dir string, set languages.Set, log *slog.Logger) (*warmth, []cell.
 			w.log.Warn("the cache of a compiler is not used", "language", l.Name, "error", err)
 			continue
 		}
-		show = append(show, cell.Folder{Source: c.Files(), At: warmDir + l.Name})
+		files, err := filepath.EvalSymlinks(c.Files()) // the launcher follows no link
+		if err != nil {
+			w.log.Warn("the cache of a compiler is not used", "language", l.Name, "error", err)
+			continue
+		}
+		show = append(show, cell.Folder{Source: files, At: warmDir + l.Name})
 		w.caches[l.Name] = sync.OnceValue(func() bool {
 			err := c.Verify()
 			if err != nil {

@@ -144,6 +144,12 @@ func checkShown(p string) string {
 	if _, err := path.Match(p, ""); err != nil {
 		return "has a bracket that does not end"
 	}
+	for _, w := range wide { // whatever wildcards stand for all of it, or for any of it
+		below, ok := strings.CutPrefix(p, strings.TrimSuffix(w, "/")+"/")
+		if ok && strings.ContainsAny(below[:1], `*?[\`) {
+			return "is too much; what lies in " + w + " must begin with its own name"
+		}
+	}
 	return ""
 }
 

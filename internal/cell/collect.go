@@ -56,6 +56,8 @@ func (r *run) collect() {
 	if len(r.want.Patterns) == 0 || r.end.exited == nil || r.end.denied != nil {
 		return
 	}
+	r.counters() // what collecting costs is not the guest's doing, and no verdict on it
+	r.counted = true
 	g := &gathering{want: r.want, names: map[string]bool{}}
 	_ = r.c.control.SetReadDeadline(time.Now().Add(time.Duration(r.want.MS)*time.Millisecond + collectGrace))
 	stop := context.AfterFunc(r.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })

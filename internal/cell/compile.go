@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/cellproto"
@@ -32,6 +33,9 @@ func (h *Host) compile(ctx context.Context, job *Job) compiled {
 		if message = unfit(res, job); message == "" {
 			made.product = product
 			return made
+		}
+		if ctx.Err() != nil { // while the product was collected
+			verdict, message = api.Canceled, ""
 		}
 	case api.Error:
 		message = "the compiler refused the program"
@@ -86,6 +90,18 @@ func (h *Host) make(ctx context.Context, step *Step, in []File, want cellproto.C
 	return out, &r.result
 }
 
+// Inodes is how many files and directories there are to files of these names in
+// one folder.
+func Inodes(names []string) int64 {
+	all := map[string]bool{}
+	for _, name := range names {
+		for ; name != "." && !all[name]; name = path.Dir(name) {
+			all[name] = true
+		}
+	}
+	return int64(len(all))
+}
+
 // unfit is why a product cannot be run.
 func unfit(res *api.Result, job *Job) string {
 	if len(res.RefusedArtifacts) > 0 {
@@ -96,18 +112,22 @@ func unfit(res *api.Result, job *Job) string {
 		return "the compiler made nothing"
 	}
 	page := int64(os.Getpagesize())
-	size, files := int64(0), int64(len(res.Artifacts)+len(job.Files))
+	var size int64
+	var made, given []string
 	for _, a := range res.Artifacts {
 		size += (a.Size + page - 1) / page * page
+		made = append(made, a.Name)
 	}
 	for _, f := range job.Files {
 		size += (int64(len(f.Data)) + page - 1) / page * page
+		given = append(given, f.Name)
 	}
+	files := Inodes(made) + Inodes(given)
 	switch {
 	case size > job.Limits.DiskBytes:
 		return fmt.Sprintf("the compiler's product and the files take %d bytes, more than limits.disk_bytes, %d", size, job.Limits.DiskBytes)
 	case files > job.Limits.DiskFiles:
-		return fmt.Sprintf("the compiler's product and the files are %d, more than limits.disk_files, %d", files, job.Limits.DiskFiles)
+		return fmt.Sprintf("the compiler's product and the files are %d with their directories, more than limits.disk_files, %d", files, job.Limits.DiskFiles)
 	}
 	return ""
 }

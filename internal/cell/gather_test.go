@@ -160,3 +160,26 @@ func TestHostileFiles(t *testing.T) {
 		t.Errorf("heap of %d bytes, %d before", now, before)
 	}
 }
+
+// Who cancels while a compiler's product is collected reads that it was canceled,
+// not that the program could not be compiled.
+func TestCancelWhileCollecting(t *testing.T) {
+	h, f := openFake(t)
+	<-f.taken
+	f.modes <- "files: silent"
+	j := fakeJob(t, h)
+	j.Compile = &Step{Argv: j.Argv, Limits: j.Limits}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	r, err := h.Run(ctx, j, Streams{})
+	<-f.taken
+	if err != nil || r.Verdict != api.Canceled || r.Message != "" || r.Compile == nil || r.Compile.ExitCode == nil || *r.Compile.ExitCode != 0 {
+		t.Errorf("%v %+v", err, r)
+	}
+	f.modes <- "files: silent"
+	r, err = h.Run(t.Context(), j, Streams{})
+	<-f.taken
+	if err != nil || r.Verdict != api.CompileError || !strings.Contains(r.Message, ".: collecting failed: ") {
+		t.Errorf("nobody cancels: %v %+v", err, r)
+	}
+}

@@ -144,7 +144,21 @@ func (h *Host) launch() (*launcher, error) {
 		h.launcher.close()
 		h.launcher = nil
 	}
-	plan := newPlan(h.cfg.Paths, h.cfg.Folders)
+	for tries := 3; ; tries-- { // what cells show may change just while it is looked at
+		plan := newPlan(h.cfg.Paths, h.cfg.Folders)
+		l, err := h.launchWith(plan)
+		if err == nil {
+			h.launcher = l
+			return l, nil
+		}
+		if tries == 1 || newPlan(h.cfg.Paths, h.cfg.Folders).stamp == plan.stamp {
+			return nil, err
+		}
+	}
+}
+
+// launchWith starts a launcher and has it build the root of a plan.
+func (h *Host) launchWith(plan *plan) (*launcher, error) {
 	l, err := h.cfg.start(h.init, h.ids, h.initVars)
 	if errors.Is(err, unix.ENOEXEC) {
 		return nil, h.unavailable("program", err.Error())
@@ -175,7 +189,6 @@ func (h *Host) launch() (*launcher, error) {
 		l.close()
 		return nil, h.unavailable(stage, err.Error())
 	}
-	h.launcher = l
 	return l, nil
 }
 

@@ -246,3 +246,42 @@ func TestCloseRacesRun(t *testing.T) {
 		}
 	}
 }
+
+// An init that takes no signals, however many are sent, keeps the host from no
+// deadline and from no cancel.
+//
+// proves part of H-6
+func TestSignalsNobodyTakes(t *testing.T) {
+	h, f := openFake(t)
+	<-f.taken
+	for _, want := range []api.Verdict{api.Timeout, api.Canceled} {
+		f.modes <- "run: silent"
+		j := fakeJob(t, h)
+		j.Limits.WallMS = 20_000
+		ctx, cancel := context.WithCancel(t.Context())
+		if want == api.Timeout {
+			j.Limits.WallMS = 500
+		} else {
+			time.AfterFunc(500*time.Millisecond, cancel)
+		}
+		signals, over := make(chan unix.Signal), make(chan struct{})
+		go func() {
+			for {
+				select {
+				case signals <- unix.SIGUSR1:
+				case <-over:
+					return
+				}
+			}
+		}()
+		begin := time.Now()
+		r, err := h.Run(ctx, j, Streams{Signals: signals})
+		took := time.Since(begin)
+		close(over)
+		cancel()
+		<-f.taken
+		if err != nil || r.Verdict != want || took > 500*time.Millisecond+fakePatience/2 {
+			t.Errorf("%v, %+v after %v, want %s", err, r, took, want)
+		}
+	}
+}

@@ -184,11 +184,17 @@ func (p *plan) show(d string) {
 	}
 }
 
-// bind shows one path of the host at the same place.
+// bind shows one path of the host at the same place. It may lie behind a link,
+// which the launcher would refuse.
 func (p *plan) bind(path string) {
-	if !p.has(path) {
-		p.bindAt(path, path)
+	if p.has(path) {
+		return
 	}
+	source := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		source = real
+	}
+	p.bindAt(source, path)
 }
 
 // has tells whether a path is shown already.
@@ -263,11 +269,8 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 	}
 	fs := landlock.Handled(abi)
 	var rules []cellproto.LandlockRule
-	for _, path := range p.paths {
+	for _, path := range p.paths { // init leaves out what only folders have
 		access := uint64(landlock.Execute | landlock.ReadFile | landlock.ReadDir)
-		if st, err := os.Stat(path); err == nil && !st.IsDir() && path != "/proc" {
-			access = landlock.Execute | landlock.ReadFile
-		}
 		rules = append(rules, cellproto.LandlockRule{Path: path, Access: access & fs})
 	}
 	work := workRights & fs

@@ -127,6 +127,40 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
+// A file of the host that goes away while a launcher is about to show it, or before
+// a kind of cell is made for the first time, keeps nobody's program from running.
+//
+// proves part of H-31
+func TestFileGoes(t *testing.T) {
+	r := newRenewed(t)
+	if err := os.Remove(r.file); err != nil {
+		t.Fatal(err)
+	}
+	r.h.launching.Lock()
+	plan := r.h.launcher.plan
+	r.h.launching.Unlock()
+	plan.mu.Lock()
+	plan.looked = time.Now() // the host is not looked at again just now
+	plan.mu.Unlock()
+	job := r.job("true")
+	job.Loopback = true
+	if res, err := r.h.Run(t.Context(), job, Streams{}); err != nil || res.Verdict != api.OK {
+		t.Errorf("a new kind: %v %+v", err, res)
+	}
+	r.replace("again")
+	h, err := Open(Config{Mode: Require, InitPath: testenv.Init(), MaxCells: 1, Paths: []string{r.file}, Max: api.MaxLimits(runtime.NumCPU(), 8<<30),
+		patience: armTimeout, start: func(init *os.File, ids *idRange, env []string) (*launcher, error) {
+			_ = os.Remove(r.file) // after the plan, before the root
+			return startLauncher(init, ids, env)
+		}})
+	if err != nil {
+		t.Fatalf("a new launcher: %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A link that a pattern names is shown as a link, and leads to what is shown; what
 // lies behind a link has a name of its own.
 func TestPlanLinks(t *testing.T) {

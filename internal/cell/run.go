@@ -112,6 +112,7 @@ type run struct {
 	started time.Time
 	ended   time.Time // when the host knew; zero if it never ran
 	cpuBase int64
+	counted bool // the counters were read
 	end     ending
 }
 

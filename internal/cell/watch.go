@@ -74,6 +74,11 @@ func (r *run) watch() {
 	defer wall.Stop()
 	tick := time.NewTimer(r.firstTick())
 	defer tick.Stop()
+	if r.streams.Signals != nil {
+		over := make(chan struct{})
+		defer close(over)
+		go r.signals(over)
+	}
 	done, closing := r.ctx.Done(), r.h.ctx.Done()
 	for {
 		select {
@@ -87,8 +92,6 @@ func (r *run) watch() {
 		case <-closing:
 			closing = nil
 			r.stop(causeClosed, "")
-		case sig := <-r.streams.Signals:
-			r.signal(sig)
 		case name := <-r.out.exceeded:
 			r.stop(causeOutput, name)
 		case <-tick.C:
@@ -105,6 +108,19 @@ func (r *run) stop(c cause, stream string) {
 		r.end.mu.Unlock()
 	}
 	r.c.kill()
+}
+
+// signals passes signals on until the guest's end is known. It may have to wait
+// for init, which must keep nobody from a deadline.
+func (r *run) signals(over <-chan struct{}) {
+	for {
+		select {
+		case s := <-r.streams.Signals:
+			r.signal(s)
+		case <-over:
+			return
+		}
+	}
 }
 
 // signal has init send a signal to the guest. One that comes too late is no
@@ -235,7 +251,9 @@ func (r *run) settle() {
 			r.note("the cell did not end in time")
 		}
 	}
-	r.counters()
+	if !r.counted {
+		r.counters()
+	}
 	r.verdict()
 	r.h.work.Add(1)
 	go func() {

@@ -137,7 +137,7 @@ func openSources(ops []cellproto.Op, off []string) ([]int, error) {
 		if o.Kind == cellproto.OpBind {
 			flags |= unix.AT_RECURSIVE
 		}
-		fd, err := unix.OpenTree(unix.AT_FDCWD, o.Source, flags)
+		fd, err := cloneTree(o.Source, flags)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", o.Source, err)
 		}
@@ -152,6 +152,20 @@ func openSources(ops []cellproto.Op, off []string) ([]int, error) {
 		fds[i] = fd
 	}
 	return fds, nil
+}
+
+// cloneTree clones the tree at a path of the host, of which no part may be a link:
+// what was looked at when the host chose it must be what is shown.
+func cloneTree(path string, flags uint) (int, error) {
+	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC, // without O_NOFOLLOW, which would open a last link as such
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(at)
+	return unix.OpenTree(at, "", flags|unix.AT_EMPTY_PATH)
 }
 
 // newRoot mounts an empty tmpfs at the staging place and returns a descriptor.

@@ -16,7 +16,12 @@ func ruleset(l *cellproto.Landlock) (int, error) {
 		return -1, err
 	}
 	for _, rule := range l.Rules {
-		if err := landlock.Allow(fd, rule.Path, rule.Access); err != nil {
+		access := rule.Access
+		var st unix.Stat_t
+		if err := unix.Stat(rule.Path, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			access &= landlock.OfFiles
+		}
+		if err := landlock.Allow(fd, rule.Path, access); err != nil {
 			unix.Close(fd)
 			return -1, fmt.Errorf("rule for %s: %w", rule.Path, err)
 		}

@@ -28,6 +28,9 @@ const (
 	IoctlDev // 5
 )
 
+// OfFiles are the rights that a rule about something else than a directory can have.
+const OfFiles = Execute | WriteFile | ReadFile | Truncate | IoctlDev
+
 // Rights on the network, ABI 4.
 const (
 	BindTCP uint64 = 1 << iota

@@ -189,6 +189,9 @@ func (c Cache) Fill(files map[string][]byte) error {
 			return err
 		}
 	}
+	if err := made.open(); err != nil {
+		return err
+	}
 	list, err := made.digests()
 	if err != nil {
 		return err
@@ -196,15 +199,44 @@ func (c Cache) Fill(files map[string][]byte) error {
 	if err := os.WriteFile(filepath.Join(tmp, "digests"), list, 0o444); err != nil {
 		return err
 	}
-	language := filepath.Base(c.dir)
-	language = language[:strings.LastIndexByte(language, '-')+1]
-	old, _ := filepath.Glob(filepath.Join(folder, language+"*"))
-	for _, o := range old {
-		if err := os.RemoveAll(o); err != nil {
-			return err
-		}
+	if err := c.removeOthers(folder); err != nil {
+		return err
 	}
 	return os.Rename(tmp, c.dir)
+}
+
+// open gives everything the mode that cells need, whose users are others: the umask
+// may have taken it away.
+func (c Cache) open() error {
+	return filepath.WalkDir(c.Files(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o444)
+		if e.IsDir() {
+			mode = 0o755
+		}
+		return os.Chmod(path, mode)
+	})
+}
+
+// removeOthers removes the caches of the same language for whatever program. The
+// name of a language may begin like that of another.
+func (c Cache) removeOthers(folder string) error {
+	language := filepath.Base(c.dir)
+	language = language[:strings.LastIndexByte(language, '-')+1]
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if key, ok := strings.CutPrefix(e.Name(), language); ok && !strings.Contains(key, "-") {
+			if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func replace(path string, data []byte) error {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -110,6 +111,33 @@ func TestFill(t *testing.T) {
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// Filling one language's cache leaves that of another whose name begins alike; a
+// folder is a name and no pattern, and a umask takes nothing from those who read.
+func TestFillLeavesOthers(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "[a]*")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	former := syscall.Umask(0o077)
+	defer syscall.Umask(former)
+	for _, language := range []string{"go-two", "go", "go", "g"} {
+		if err := At(folder, language, "0123456789abcdef").Fill(map[string][]byte{"a/b": nil}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, language := range []string{"go-two", "go", "g"} {
+		c := At(folder, language, "0123456789abcdef")
+		if err := c.Verify(); err != nil {
+			t.Errorf("%s: %v", language, err)
+		}
+		for name, mode := range map[string]os.FileMode{"": 0o755, "a": 0o755, "a/b": 0o444} {
+			if st, err := os.Stat(filepath.Join(c.Files(), name)); err != nil || st.Mode().Perm() != mode {
+				t.Errorf("%s/%s: %v, %v, want mode %#o", language, name, st.Mode(), err, mode)
+			}
+		}
 	}
 }
 
