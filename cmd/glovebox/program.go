@@ -71,7 +71,7 @@ func inCell(p glovebox.Program) error {
 	if !strings.Contains(name, "/") || !filepath.IsLocal(name) {
 		return nil
 	}
-	if _, err := os.Stat(name); err != nil || slices.ContainsFunc(p.Files, func(have glovebox.File) bool { return have.Name == filepath.Clean(name) }) {
+	if !exists(name) || slices.ContainsFunc(p.Files, func(have glovebox.File) bool { return have.Name == filepath.Clean(name) }) {
 		return nil
 	}
 	give := name
@@ -159,18 +159,19 @@ func parseFolder(s string) (host, at string, err error) {
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.HasPrefix(s[i+1:], "/") {
 		host, at = s[:i], s[i+1:]
 	}
-	if at == "" && strings.Contains(s, ":") {
-		if _, err := os.Stat(s); err != nil {
-			host = ""
-		}
-	}
-	if host == "" {
+	before, _, colon := strings.Cut(s, ":")
+	if host == "" || at == "" && colon && exists(before) && !exists(s) {
 		return "", "", usagef("--folder %q: must be HOST or HOST:AT, where AT is an absolute path", s)
 	}
 	if host, err = filepath.Abs(host); err != nil {
 		return "", "", usagef("--folder %s: %s", s, cause(err))
 	}
 	return host, cmp.Or(at, host), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // options are those of the run that the flags ask for.
