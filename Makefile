@@ -16,7 +16,7 @@ STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell $(GO) env GOVERSION)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: install-deps warm ## build, run the sample programs, print their verdicts and the status
+run: install-deps build ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
 build: ## bin/glovebox and bin/glovebox-init, both static

@@ -122,6 +122,16 @@ disown; sleep 0.2; truncate -s 1T sparse || truncate -s 60M sparse`, canary, fil
 	}
 }
 
+// What no pattern names is not spoken of, though a folder in its place could have
+// held something; a link could lead to one, and is.
+func TestArtifactsUnnamedIsQuiet(t *testing.T) {
+	r := run(t, box(t), shell("mkfifo pipe; echo x >f; ln f g; mkdir d; echo y >d/y.png; mkfifo d/pipe; ln -s d e", "**/*.png", "d/*/z", "pipe/*"))
+	want := map[string]string{"e": "is a symbolic link", "d/*/z": "there is no such file", "pipe/*": "there is no such file"}
+	if d := cmp.Diff(want, refusals(r)); d != "" || collected(t, r)["d/y.png"] != "y\n" {
+		t.Error(d, collected(t, r))
+	}
+}
+
 // A collector that opens what a name leads to gives back what it must not.
 func TestArtifactsLinksControl(t *testing.T) {
 	r := run(t, without(t, "links"), shell("ln -s /etc/passwd passwd", "passwd"))

@@ -17,8 +17,8 @@ var initCalled bool
 //
 // The program must be built without cgo: sealing needs a call on every thread,
 // which the Go runtime makes only then. Go turns cgo on by itself where it finds
-// a C compiler, so build with CGO_ENABLED=0; else [New] says that Landlock does
-// not hold (all threads of init: operation not supported).
+// a C compiler, so build with CGO_ENABLED=0; else [New] refuses, and says that
+// the program was built with cgo.
 func Init() {
 	initCalled = true
 	if len(os.Args) == 2 && os.Args[0] == cellinit.Name && (os.Args[1] == cellinit.ModeLauncher || os.Args[1] == cellinit.ModeInit) {

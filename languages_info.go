@@ -30,7 +30,8 @@ func (b *Box) Languages(ctx context.Context, versions bool) []Language {
 }
 
 // KnownLanguages is [Box.Languages] without versions, for a host that has no cells
-// to give. The error is a *[FieldError].
+// to give. The error is or wraps a *[FieldError] where it is about one field;
+// otherwise it names the file of Options.Languages that cannot be read.
 func KnownLanguages(o Options) ([]Language, error) {
 	b, _, err := o.unopened()
 	if err != nil {

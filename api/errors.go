@@ -25,7 +25,7 @@ func (e *FieldError) Error() string {
 var (
 	ErrSandboxUnavailable = errors.New("the sandbox is not available")
 	ErrBusy               = errors.New("every cell is in use")
-	ErrClosed             = errors.New("closed")
+	ErrClosed             = errors.New("the Box is closed")
 )
 
 // SandboxError wraps [ErrSandboxUnavailable] and carries the Status that says

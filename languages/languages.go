@@ -20,7 +20,7 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Language is one file. Argvs hold places that are filled in, see [Language.Fill].
+// Language is one file. Argvs hold places that are filled in, see [Places].
 type Language struct {
 	// Name is what a Program calls it.
 	Name string `json:"name"`

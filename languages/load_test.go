@@ -265,3 +265,30 @@ func TestWith(t *testing.T) {
 		}
 	}
 }
+
+// The example of the documentation is a language, and its list of members whole.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../docs/languages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```json\n")
+	example, after, _ := strings.Cut(after, "```")
+	l, err := decode([]byte(example))
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		t.Errorf("the example: %v", err)
+	}
+	for f := range reflect.TypeFor[Language]().Fields() {
+		if name := f.Tag.Get("json"); !strings.Contains(after, "`"+name+"`") {
+			t.Errorf("%s is not in the list", name)
+		}
+	}
+	for _, place := range compilePlaces {
+		if !strings.Contains(after, "`"+place+"`") {
+			t.Errorf("%s is not told", place)
+		}
+	}
+}

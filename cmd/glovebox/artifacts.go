@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -25,10 +26,12 @@ type outDir struct {
 	written, failed int // files
 }
 
-// checkArtifacts refuses --artifact and --out that cannot be meant.
+// checkArtifacts refuses --artifact and --out that cannot be meant, and takes
+// from a pattern the slash of a folder and the dot of the working directory.
 func (f *runFlags) checkArtifacts() error {
-	for _, pattern := range f.artifacts {
-		if err := api.CheckPattern(pattern); err != nil {
+	for i, pattern := range f.artifacts {
+		f.artifacts[i] = strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/")
+		if err := api.CheckPattern(f.artifacts[i]); err != nil {
 			return usagef("--artifact %q: %s", pattern, err)
 		}
 	}

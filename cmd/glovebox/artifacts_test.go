@@ -187,7 +187,7 @@ func TestOutReadOnly(t *testing.T) {
 	asUser(p)
 	p.Dir = "/"
 	p.begin(t).ends(t, exitFailed)
-	if got, want := p.stderr.String(), "glovebox: sub/g: cannot be written: permission denied\n"; !strings.HasSuffix(got, want) {
+	if got, want := p.stderr.String(), "glovebox: artifact sub/g: cannot be written: permission denied\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	if d := cmp.Diff(map[string]string{"f": "-rw-r--r-- x\n"}, tree(t, filepath.Join(dir, "rw"))); d != "" {
@@ -214,13 +214,13 @@ func TestFilesOnTerminal(t *testing.T) {
 	shown := pty.Shown()
 	head, tail, ok := strings.Cut(shown, "\nglovebox: ok after ")
 	_, told, _ := strings.Cut(tail, "\n")
-	want := "glovebox: \"a\\x1b[2Jb\": its name has a control character\nglovebox: pipe: is a FIFO\nglovebox: 2 files in " + strings.ReplaceAll(dir, "\x1b]0;title\a", "^[]0;title^G") + "\n"
+	want := "glovebox: artifact \"a\\x1b[2Jb\": its name has a control character\nglovebox: artifact pipe: is a FIFO\nglovebox: 2 files in " + strings.ReplaceAll(dir, "\x1b]0;title\a", "^[]0;title^G") + "\n"
 	if !ok || head != "no line end" || told != want {
 		t.Errorf("shown %q, want it to end in %q", shown, want)
 	}
 	p, pty = terminal(t, 80, "run", "--json", "--wall", "30s", "--artifact", "three", "--artifact", "none", "--out", dir, "--", "touch", "three")
 	p.ends(t, 0)
-	if got := pty.Shown(); !strings.HasSuffix(got, "}\nglovebox: none: there is no such file\n") || strings.Count(got, "\n") != 2 {
+	if got := pty.Shown(); !strings.HasSuffix(got, "}\nglovebox: artifact none: there is no such file\n") || strings.Count(got, "\n") != 2 {
 		t.Errorf("shown %q, want the object and what is missing", got)
 	}
 }

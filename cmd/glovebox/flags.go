@@ -33,6 +33,7 @@ type runFlags struct {
 
 	given     func(name string) bool // whether the flag was written
 	fromStdin bool                   // the program was read from standard input
+	entryPath string                 // the absolute path of the file that is the program
 }
 
 // limitFlag is one limit: the name of its flag, of its field in the contract,
@@ -81,7 +82,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		g.Flags().StringVarP(&f.language, "language", "l", "", "`name` of its language: "+strings.Join(languages.Builtin().Names(), ", "))
 		g.Flags().StringVarP(&f.code, "code", "e", "", "run this `text` in place of a file")
 		g.Flags().StringVarP(&f.stdin, "stdin", "i", "", "`file` for its standard input, - for the own even if that is a terminal")
-		g.Flags().StringArrayVar(&f.files, "file", nil, "a further `file`, put beside the program into /box (repeatable; all together at most 8MiB)")
+		g.Flags().StringArrayVar(&f.files, "file", nil, "`PATH[:AT]`: a further file, or all files of a folder, put beside the program into /box or at AT below it (repeatable; at most 8MiB together)")
 		g.Flags().StringArrayVar(&f.env, "env", nil, "`K=V` in its environment (repeatable)")
 	})
 	group("Limits", func(g *cobra.Command) {
@@ -143,12 +144,16 @@ func (f *runFlags) parseLimits() (glovebox.Limits, error) {
 func (l limitFlag) parse(flag, written, value string, out *glovebox.Limits) error {
 	floor, ceiling := glovebox.Bounds()
 	lo, hi := max(*l.of(&floor)[0], 1), *l.of(&ceiling)[0]
+	most := l.unit.format(hi, "")
+	if l.unit == size && hi > 1<<30 { // the memory of a machine is no round number
+		most = l.unit.format(hi-hi%(1<<20), "")
+	}
 	n, err := l.unit.parse(value)
 	switch {
 	case err == errForm:
-		return usagef("%s %q: must be %s, from %s to %s", flag, written, l.unit.example(), l.unit.format(lo, ""), l.unit.format(hi, ""))
+		return usagef("%s %q: must be %s, from %s to %s", flag, written, l.unit.example(), l.unit.format(lo, ""), most)
 	case err != nil || n < lo || n > hi:
-		return usagef("%s %s: must be from %s to %s", flag, written, l.unit.format(lo, ""), l.unit.format(hi, ""))
+		return usagef("%s %s: must be from %s to %s", flag, written, l.unit.format(lo, ""), most)
 	}
 	for _, to := range l.of(out) {
 		*to = n

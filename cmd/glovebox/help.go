@@ -76,7 +76,7 @@ func newCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
 		Short:     "Print a script that completes commands and flags in your shell.",
-		Long:      "Load it for one session with the example, or put it where your shell keeps its completions.",
+		Long:      "Load it for one session with the example, or put it where your shell keeps its completions.\nBash needs its package bash-completion besides.",
 		Example:   "source <(glovebox completion bash)\nsource <(glovebox completion zsh)\nglovebox completion fish | source",
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		RunE: func(cmd *cobra.Command, args []string) error {

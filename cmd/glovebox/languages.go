@@ -58,7 +58,8 @@ func newLanguages() *cobra.Command {
 			"With --check a small program in each language is compiled and run. The exit status is 1 if one of them does not work,\n" +
 			"or if a NAME is not installed, and 4 if this host cannot seal a cell.\n\n" +
 			"A language that is cold has a compiler which is slow without its cache. --warm fills that, in a cell and from nothing but\n" +
-			"the language's own installation, once for each version of it.",
+			"the language's own installation, once for each version of it.\n\n" +
+			"A --language-file is JSON; docs/languages.md of Glovebox tells how one is written.",
 		Annotations:       map[string]string{usageLines: "glovebox languages [FLAGS] [NAME]…"},
 		Example:           "glovebox languages\nglovebox languages python\nglovebox languages --check c rust\nglovebox languages --warm\nglovebox languages --json | jq -r '.languages[] | select(.installed) | .name'",
 		ValidArgsFunction: cobra.FixedCompletions(languages.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp),

@@ -138,6 +138,9 @@ func newRoot() *cobra.Command {
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
+	if exists(name) {
+		return usagef("there is no command %q; a program is run by glovebox run %s", name, name)
+	}
 	for _, s := range root.SuggestionsFor(name) {
 		return usagef("there is no command %q; did you mean %q?", name, s)
 	}

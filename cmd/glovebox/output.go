@@ -202,7 +202,7 @@ func (s *sink) say(r *glovebox.Result, l glovebox.Limits) {
 		lines = append(lines, sentence(r, l))
 	}
 	for _, a := range r.RefusedArtifacts {
-		lines = append(lines, a.Name+": "+a.Reason)
+		lines = append(lines, "artifact "+a.Name+": "+a.Reason)
 	}
 	if files := s.dest.files(); files != "" && talk {
 		lines = append(lines, files)

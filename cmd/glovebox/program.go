@@ -2,23 +2,16 @@ package main
 
 import (
 	"cmp"
-	"encoding/base64"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/glovebox-dev/glovebox"
-	"github.com/glovebox-dev/glovebox/api"
 )
-
-// maxFile bounds what is read of one file; the library bounds them together.
-const maxFile = 8 << 20
 
 // program makes the Program from flags and arguments. dash is the number of
 // arguments before "--", or -1 without one.
@@ -62,10 +55,30 @@ func (f *runFlags) program(args []string, dash int) (glovebox.Program, error) {
 		err = f.entry(&p, args[0])
 		p.Args = args[1:]
 	}
-	if err != nil {
-		return p, err
+	if err == nil {
+		err = f.further(&p)
 	}
-	return p, f.further(&p)
+	if err == nil && len(p.Command) > 0 {
+		err = inCell(p)
+	}
+	return p, err
+}
+
+// inCell refuses a command that is written as a file of the working directory and
+// was not given to the cell. One that is not there either fails in the cell.
+func inCell(p glovebox.Program) error {
+	name := p.Command[0]
+	if !strings.Contains(name, "/") || !filepath.IsLocal(name) {
+		return nil
+	}
+	if !exists(name) || slices.ContainsFunc(p.Files, func(have glovebox.File) bool { return have.Name == filepath.Clean(name) }) {
+		return nil
+	}
+	give := name
+	if at := filepath.Clean(name); strings.Contains(at, "/") {
+		give += ":/box/" + at
+	}
+	return usagef("%s: is a file of this host and not in the cell; give it with --file %s", name, give)
 }
 
 // source makes text the one file of the program; from names where it came from.
@@ -87,89 +100,23 @@ func (f *runFlags) entry(p *glovebox.Program, path string) error {
 	}
 	if p.Language = f.language; p.Language == "" {
 		if p.Language = f.languages.Detect(path, text); p.Language == "" {
-			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s), or run it as a command: -- %s", path, strings.Join(f.languages.Names(), ", "), path)
+			return usagef("%s: its language is not clear from its name or first line; give it with -l (%s)%s", path, strings.Join(f.languages.Names(), ", "), asCommand(path, first))
 		}
 	}
+	f.entryPath = absolute(path)
 	p.Files = append(p.Files, first)
 	return nil
 }
 
-// further adds the files of --file.
-func (f *runFlags) further(p *glovebox.Program) error {
-	from := map[string]string{}
-	for _, have := range p.Files {
-		from[have.Name] = "the program itself"
+// asCommand says how a file that can be executed is run as a command.
+func asCommand(path string, f glovebox.File) string {
+	switch {
+	case f.Mode&0o111 == 0:
+		return ""
+	case strings.HasPrefix(absolute(path), "/usr/"), strings.HasPrefix(absolute(path), "/bin/"):
+		return ", or run it as a command: -- " + absolute(path)
 	}
-	for _, path := range f.files {
-		more, _, err := readFile(path)
-		if err != nil {
-			return usagef("--file %s", err)
-		}
-		if other, twice := from[more.Name]; twice {
-			return usagef("--file %s: would be /box/%s, and so is %s", path, more.Name, other)
-		}
-		from[more.Name] = path
-		p.Files = append(p.Files, more)
-	}
-	return nil
-}
-
-// readFile reads a file of the caller. It lies in /box under the last part of
-// its path. The error is a usageError that begins with the path.
-func readFile(path string) (glovebox.File, []byte, error) {
-	if path == "" {
-		return glovebox.File{}, nil, usagef("FILE is empty")
-	}
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return glovebox.File{}, nil, usagef("%s: is a directory", path)
-	}
-	name := filepath.Base(path)
-	if err := api.CheckFileName(name); err != nil {
-		return glovebox.File{}, nil, usagef("%s: its name %s", path, err)
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		return glovebox.File{}, nil, usagef("%s: %s", path, cause(err))
-	}
-	defer in.Close()
-	mode := uint32(0o644)
-	if st, err := in.Stat(); err == nil {
-		if st.Mode()&0o100 != 0 {
-			mode = 0o755
-		}
-	}
-	text, err := readAll(path, in)
-	if err != nil {
-		return glovebox.File{}, nil, err
-	}
-	return file(name, mode, text), text, nil
-}
-
-func readAll(name string, in io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		return nil, usagef("%s: %s", name, cause(err))
-	}
-	if len(text) > maxFile {
-		return nil, usagef("%s: must have at most %s", name, size.format(maxFile, " "))
-	}
-	return text, nil
-}
-
-// cause is the reason of a file's error without the names it repeats.
-func cause(err error) string {
-	for p := (*fs.PathError)(nil); errors.As(err, &p); {
-		err = p.Err
-	}
-	return err.Error()
-}
-
-func file(name string, mode uint32, text []byte) glovebox.File {
-	f := glovebox.File{Name: name, Mode: mode, Content: string(text)}
-	if !utf8.Valid(text) {
-		f.Content, f.Encoding = base64.StdEncoding.EncodeToString(text), "base64"
-	}
-	return f
+	return ", or run it as a command: --file " + path + " -- ./" + f.Name
 }
 
 func parseEnv(list []string) (map[string]string, error) {
@@ -212,13 +159,19 @@ func parseFolder(s string) (host, at string, err error) {
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.HasPrefix(s[i+1:], "/") {
 		host, at = s[:i], s[i+1:]
 	}
-	if host == "" {
+	before, _, colon := strings.Cut(s, ":")
+	if host == "" || at == "" && colon && exists(before) && !exists(s) {
 		return "", "", usagef("--folder %q: must be HOST or HOST:AT, where AT is an absolute path", s)
 	}
 	if host, err = filepath.Abs(host); err != nil {
 		return "", "", usagef("--folder %s: %s", s, cause(err))
 	}
 	return host, cmp.Or(at, host), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // options are those of the run that the flags ask for.

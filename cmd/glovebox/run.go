@@ -24,6 +24,10 @@ folders of --folder, no privileges, bounded memory, processor time, processes, f
 argument that is none is the program's. Standard input goes to the program if it is a pipe or a file. On a terminal what
 the program prints is shown without control sequences, except for colours. What a compiler writes goes to stderr.
 
+A program of several files gets the others by --file. A folder goes into /box under its name, and what is in the working
+directory (--file .) into /box itself; names that begin with a dot stay behind. A program that lies in such a folder runs
+where it lies there. What is larger than 8 MiB can be shown with --folder.
+
 With --artifact and --out the files that the program leaves are kept, with their folders and permission bits; nothing
 that is in the folder already is changed. A file that is wanted and missing, or not given since it is no plain file, is
 told on stderr. One that could not be written, too; if the program ended well the exit status is 125 then.
@@ -34,12 +38,14 @@ The exit status is the program's own, 128 + n if signal n ended it, or
   122  it made a forbidden system call          130  you interrupted it
   123  it could not be compiled                   2  the command line is wrong
                                                   4  this host cannot seal a cell
-A program can exit with such a number too; --json tells them apart.`
+A program can exit with such a number too; --json tells them apart. A command that is not in the cell gives 127, one that
+cannot be run 126, as in a shell.`
 
 const runExample = `glovebox run prog.py one two
 glovebox run --wall 500ms --memory 64MiB prog.py < data.txt
 glovebox run -l python -e 'print(6 * 7)'
-glovebox run --file data.csv --env MODE=fast prog.py
+glovebox run --file data.csv --file lib --env MODE=fast prog.py
+glovebox run --file . cmd/app/main.go
 glovebox run --artifact '*.png' --out plots --folder /srv/data:/data prog.py
 glovebox run --compile-limit wall=1m main.rs
 glovebox run --json -- /bin/sh -c 'echo $0' | jq .verdict`

@@ -182,7 +182,7 @@ func TestErrorsAsExitStatus(t *testing.T) {
 		{fmt.Errorf("start: %w", errInterrupted), 130, "start: canceled: interrupted"},
 		{&statusError{code: 7}, 7, ""},
 		{&statusError{125, io.ErrShortWrite}, 125, "short write"},
-		{glovebox.ErrClosed, 125, "closed"},
+		{glovebox.ErrClosed, 125, "the Box is closed"},
 	} {
 		if code, say := explain(c.err); code != c.code || say != c.say {
 			t.Errorf("%v: %d, %q; want %d, %q", c.err, code, say, c.code, c.say)

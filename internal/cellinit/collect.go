@@ -159,7 +159,7 @@ func (w *collector) entry(dir int, prefix, name string, depth int) error {
 		return nil
 	}
 	kind := st.Mode & unix.S_IFMT
-	if kind == unix.S_IFREG && !is {
+	if !is && kind != unix.S_IFDIR && kind != unix.S_IFLNK { // nothing can lie below it
 		return nil
 	}
 	if reason := w.objection(name, full, &st, depth); reason != "" {
