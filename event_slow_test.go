@@ -37,3 +37,47 @@ func TestSlowStartedEvent(t *testing.T) {
 		t.Errorf("the guest wrote %d times: it ran past its limit", n)
 	}
 }
+
+// A stream of events that nobody reads keeps neither a killed run nor a Box that is
+// closed from their end.
+func TestUnreadEvents(t *testing.T) {
+	for _, end := range []string{"kill", "context", "close"} {
+		o := options()
+		o.MaxCells = 1
+		b, err := glovebox.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := b.Start(ctx, python("print(1)"), glovebox.WithEventStream())
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		switch end {
+		case "kill":
+			r.Kill()
+		case "context":
+			cancel()
+		case "close":
+			go func() { closed <- b.Close() }()
+		}
+		ended := make(chan struct{})
+		go func() { _, _ = r.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the run does not end", end)
+		}
+		if end != "close" {
+			if res, err := b.Run(t.Context(), python("print(2)")); err != nil || res.Stdout != "2\n" {
+				t.Errorf("%s: the next one: %v, %+v", end, err, res)
+			}
+			closed <- b.Close()
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("%s: %v", end, err)
+		}
+		cancel()
+	}
+}

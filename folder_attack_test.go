@@ -31,14 +31,15 @@ func TestFolderSwapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"a", "a/b"} { // the folder's parent, the folder itself
-		runs := make(chan string, 8)
+		last, runs := "", make(chan string, 8)
 		first, err := b.Start(t.Context(), glovebox.Program{Command: []string{"/bin/cat"}}, glovebox.WithStdinPipe(),
 			glovebox.WithEvents(func(e glovebox.Event) { runs <- e.Type }))
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-runs
-		waiting, err := b.Start(t.Context(), glovebox.Program{Command: []string{"/bin/ls", "/data"}}, glovebox.WithFolder(filepath.Join(top, "a/b"), "/data"))
+		waiting, err := b.Start(t.Context(), glovebox.Program{Command: []string{"/bin/ls", "/data"}}, glovebox.WithFolder(filepath.Join(top, "a/b"), "/data"),
+			glovebox.WithEvents(func(e glovebox.Event) { last = e.Type }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +57,9 @@ func TestFolderSwapped(t *testing.T) {
 		finished(t, first)
 		if r := finished(t, waiting); r.Verdict != "setup_failed" || strings.Contains(r.Stdout, "kernel") || !strings.Contains(r.Message, "too many levels of symbolic links") {
 			t.Errorf("%s: %s %q, it sees %q", part, r.Verdict, r.Message, r.Stdout)
+		}
+		if last != "finished" {
+			t.Errorf("%s: the last event is %q", part, last)
 		}
 		if err := errors.Join(os.Remove(at), os.Rename(old, at)); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,7 +70,8 @@ func WithEvents(f func(Event)) RunOption { return func(t *taking) { t.event = f 
 
 // WithEventStream makes everything that happens come out of [Running.Events],
 // which must then be read: as with [WithEvents] a slow reader holds up what the
-// program prints.
+// program prints. What nobody has read a second after [Running.Kill], the end of
+// the context or [Box.Close] is given up.
 func WithEventStream() RunOption { return func(t *taking) { t.stream = true } }
 
 // WithFolder shows the program a folder of this host at an absolute path of its
@@ -124,6 +126,9 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 	}
 	s.Event = r.eventFunc(t)
 	ctx, r.cancel = context.WithCancel(ctx)
+	if r.events != nil {
+		go r.giveUp(ctx, b.host.Closing())
+	}
 	go func() {
 		defer close(r.done)
 		defer r.cancel()
@@ -163,6 +168,22 @@ func (r *Running) eventFunc(t taking) func(Event) {
 			}
 		}
 	}
+}
+
+// unreadGrace is how long events of a run that is to end wait for their reader.
+const unreadGrace = time.Second
+
+// giveUp lets a run end whose events nobody reads, once it is to end.
+func (r *Running) giveUp(ctx context.Context, closing <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-closing:
+	}
+	select {
+	case <-time.After(unreadGrace):
+	case <-r.done:
+	}
+	r.once.Do(func() { close(r.unread) })
 }
 
 // ID is the run's own, 128 random bits.

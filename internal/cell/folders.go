@@ -127,7 +127,9 @@ func (h *Host) apart(ctx context.Context, job *Job, s Streams) (*api.Result, err
 	cfg.Folders, cfg.Once, cfg.Armed, cfg.Reserve, cfg.MaxCells = slices.Concat(h.cfg.Folders, job.Folders), true, 0, 0, 1
 	inner, err := Open(cfg)
 	if err != nil {
-		return &api.Result{Verdict: api.SetupFailed, Stage: "folders", Message: err.Error(), APIVersion: api.Version}, nil
+		failed := &api.Result{Verdict: api.SetupFailed, Stage: "folders", Message: err.Error(), APIVersion: api.Version}
+		s.finished(failed)
+		return failed, nil
 	}
 	defer inner.Close()
 	defer context.AfterFunc(h.ctx, func() { _ = inner.Close() })()

@@ -376,6 +376,9 @@ func (h *Host) enter() bool {
 	return true
 }
 
+// Closing is closed when Close is called.
+func (h *Host) Closing() <-chan struct{} { return h.ctx.Done() }
+
 // Close ends every cell, waits until nothing is left of them, and ends the
 // launcher. It is idempotent and safe beside running calls of Run, which then
 // end with api.ErrClosed or the verdict interrupted. Every call returns when

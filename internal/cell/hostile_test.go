@@ -285,3 +285,21 @@ func TestSignalsNobodyTakes(t *testing.T) {
 		}
 	}
 }
+
+// A run that never started has one event, its end, at no time after its start.
+func TestFinishedWithoutStart(t *testing.T) {
+	h, f := openFake(t)
+	<-f.taken
+	for _, mode := range []string{"arm: exit", "job: exit"} {
+		f.modes <- mode
+		var events []api.Event
+		r, err := h.Run(t.Context(), fakeJob(t, h), Streams{Event: func(e api.Event) { events = append(events, e) }})
+		<-f.taken
+		if err != nil || r.Verdict != api.SetupFailed {
+			t.Fatalf("%s: %v, %+v", mode, err, r)
+		}
+		if len(events) != 1 || events[0].Type != "finished" || events[0].TMS != 0 || events[0].Result == nil || events[0].Result.Verdict != api.SetupFailed {
+			t.Errorf("%s: %+v", mode, events)
+		}
+	}
+}

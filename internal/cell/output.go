@@ -184,7 +184,9 @@ func (o *output) emit(e api.Event) {
 	if o.event == nil {
 		return
 	}
-	e.TMS = ms(time.Since(o.started))
+	if !o.started.IsZero() {
+		e.TMS = ms(time.Since(o.started))
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.event(e)

@@ -23,9 +23,8 @@ import (
 // each cell has a private copy of its mounts.
 type plan struct {
 	ops []cellproto.Op
-	// shown are the mount points that show the host, for the check of mountinfo;
-	// links are links of the host.
-	shown, links []string
+	// shown are the mount points that show the host, for the check of mountinfo.
+	shown []string
 	// paths are the readable places of the root, for Landlock.
 	paths []string
 
@@ -197,9 +196,11 @@ func (p *plan) bind(path string) {
 	p.bindAt(source, path)
 }
 
-// has tells whether a path is shown already.
+// has tells whether a path is shown already, or is one of the files made up for
+// every cell.
 func (p *plan) has(path string) bool {
-	return slices.Contains(p.links, path) || slices.ContainsFunc(p.shown, func(s string) bool { return beneath(path, s) })
+	return slices.ContainsFunc(p.ops, func(o cellproto.Op) bool { return o.Kind != cellproto.OpDir && "/"+o.Path == path }) ||
+		slices.ContainsFunc(p.shown, func(s string) bool { return beneath(path, s) })
 }
 
 // parents makes the folders that a path lies in.
@@ -253,7 +254,6 @@ func (p *plan) link(path, to string) {
 	}
 	p.parents(path)
 	p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: path[1:], Source: to})
-	p.links = append(p.links, path)
 }
 
 // workRights are those on the guest's own directories, without Execute: no

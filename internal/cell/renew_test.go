@@ -194,3 +194,29 @@ func TestPlanLinks(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// A language that names a file which cells have of their own gets that one.
+func TestPlanMadeUp(t *testing.T) {
+	made := []string{"/etc/localtime", "/etc/hosts", "/etc/passwd", "/etc/group", "/etc/hostname", "/etc/timezone", "/etc/nsswitch.conf"}
+	seen := map[string]int{}
+	for _, o := range newPlan(made, nil).ops {
+		if o.Kind != cellproto.OpDir {
+			seen["/"+o.Path]++
+		}
+		if o.Kind == cellproto.OpBind && strings.HasPrefix(o.Path, "etc/") && seen["/"+o.Path] > 1 {
+			t.Errorf("/%s is the host's", o.Path)
+		}
+	}
+	for _, path := range made {
+		if seen[path] != 1 {
+			t.Errorf("%s is there %d times", path, seen[path])
+		}
+	}
+	h, err := Open(Config{Mode: Require, InitPath: testenv.Init(), MaxCells: 1, Paths: made, Max: api.MaxLimits(runtime.NumCPU(), 8<<30)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -32,6 +32,13 @@ type Streams struct {
 	Signals <-chan unix.Signal
 }
 
+// finished tells of the end of a run that had no output.
+func (s *Streams) finished(r *api.Result) {
+	if s.Event != nil {
+		s.Event(api.Event{Type: "finished", Result: r})
+	}
+}
+
 // Run gives one job to a cell and returns how it ended. The error is for what
 // keeps Glovebox from working at all: a closed host, or a context that ended
 // while the call waited for a free cell.
@@ -60,9 +67,7 @@ func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error
 		}
 		if r.product = made.product; r.product == nil {
 			made.result.QueueMS = queued
-			if s.Event != nil {
-				s.Event(api.Event{Type: "finished", Result: made.result})
-			}
+			s.finished(made.result)
 			return made.result, nil
 		}
 		r.result.Compile = made.compile
@@ -122,6 +127,7 @@ func (r *run) do() {
 	c, warm, err := r.acquire()
 	if err != nil {
 		r.failed(err)
+		r.streams.finished(&r.result)
 		return
 	}
 	r.c, r.result.Warm = c, warm

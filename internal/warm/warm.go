@@ -53,9 +53,31 @@ func At(folder, language, key string) Cache {
 func (c Cache) Files() string { return filepath.Join(c.dir, "files") }
 
 // Exists tells whether the cache was filled, and by somebody to be trusted: the
-// folder belongs to root or this user and nobody else may write to it.
+// folder belongs to root or this user and nobody else may write to it, or put
+// another in its place.
 func (c Cache) Exists() bool {
-	return trusted(filepath.Dir(c.dir)) == nil && trusted(c.dir) == nil && trusted(c.Files()) == nil
+	return trusted(filepath.Dir(c.dir)) == nil && trusted(c.dir) == nil && trusted(c.Files()) == nil && firm(filepath.Dir(c.dir)) == nil
+}
+
+// firm wants a folder that nobody but root and this user can put another in the
+// place of: in each that it lies in others may write at most to what is their own.
+func firm(folder string) error {
+	real, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return err
+	}
+	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil {
+			return err
+		}
+		if st.Uid != 0 && int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
+			return fmt.Errorf("somebody else may move what lies in %s", dir)
+		}
+		if dir == "/" {
+			return nil
+		}
+	}
 }
 
 func trusted(dir string) error {
@@ -165,7 +187,7 @@ func (c Cache) Fill(files map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	if err := trusted(folder); err != nil {
+	if err := errors.Join(trusted(folder), firm(folder)); err != nil {
 		return err
 	}
 	tmp, err := os.MkdirTemp(folder, ".filling-")

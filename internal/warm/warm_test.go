@@ -6,7 +6,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
+
+func TestMain(m *testing.M) {
+	testenv.Deselect()
+	os.Exit(m.Run())
+}
 
 func filled(t *testing.T) (Cache, string) {
 	t.Helper()
@@ -91,6 +98,39 @@ func TestExists(t *testing.T) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A folder that somebody else can put another in the place of counts for nothing
+// either; one in a folder like /tmp, where nobody moves what is another's, does.
+func TestExistsBelowOthers(t *testing.T) {
+	for mode, want := range map[os.FileMode]bool{0o755: true, 0o777: false, 0o775: false, 0o777 | os.ModeSticky: true} {
+		above := filepath.Join(t.TempDir(), "above")
+		c := At(filepath.Join(above, "caches"), "lang", "k1")
+		if err := c.Fill(map[string][]byte{"a": []byte("one")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(above, mode); err != nil {
+			t.Fatal(err)
+		}
+		if c.Exists() != want || (c.Verify() == nil) != want {
+			t.Errorf("below a folder of mode %v: %v, want %v", mode, c.Exists(), want)
+		}
+	}
+}
+
+// Who owns a folder above can do that too.
+func TestExistsBelowAnotherAsRoot(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "above")
+	c := At(filepath.Join(above, "caches"), "lang", "k1")
+	if err := c.Fill(map[string][]byte{"a": []byte("one")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(above, 64901, 64901); err != nil {
+		t.Fatal(err)
+	}
+	if c.Exists() || c.Verify() == nil {
+		t.Error("another user's folder")
 	}
 }
 
