@@ -200,6 +200,20 @@ for i in range(20):
 	}
 }
 
+// However few descriptors a program may have, its files come back from any depth.
+func TestArtifactsFewDescriptors(t *testing.T) {
+	deep := strings.Repeat("d/", 15)
+	p := shell("mkdir -p "+deep+"; echo x >"+deep+"f; mkdir -p e/closed e/open; echo y >e/open/f; chmod 0 e/closed", "d/**", "e/**")
+	p.Limits.OpenFiles = 16
+	r := run(t, box(t), p)
+	if d := cmp.Diff(map[string]string{deep + "f": "x\n", "e/open/f": "y\n"}, collected(t, r)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]string{"e/closed": "permission denied"}, refusals(r)); d != "" {
+		t.Error(d)
+	}
+}
+
 // The patterns are checked by name.
 func TestArtifactsPatterns(t *testing.T) {
 	for pattern, reason := range map[string]string{

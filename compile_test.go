@@ -238,7 +238,12 @@ func TestArgumentsAreNoOptions(t *testing.T) {
 			t.Errorf("%q: %s %s%s\n%s", name, r.Verdict, r.Message, r.Stderr, d)
 		}
 	}
-	for _, name := range []string{"-o", "-fplugin=./x.so", "@resp", "--require=x", "-Wl,--dynamic-linker", "a/-x", "a/@x", "../x", "/x", "./x", "a//b", "a/", "a\x00b", "C:\\x", "..\\x", "~/x", "~"} {
+	_, err := b.Run(t.Context(), glovebox.Program{Language: "go", Files: []glovebox.File{{Name: ".../main.go", Content: "package main\nfunc main() {}\n"}}})
+	var fe *glovebox.FieldError
+	if !errors.As(err, &fe) || fe.Field != "entry" {
+		t.Errorf("a pattern of go's as a folder: %v", err)
+	}
+	for _, name := range []string{"-o", "-fplugin=./x.so", "@resp", "--require=x", "-Wl,--dynamic-linker", "a/-x", "a/@x", "../x", "/x", "./x", "a//b", "a/", "a\x00b", "C:\\x", "..\\x", "~/x", "~", "a\u2028b", "a\u202eb"} {
 		_, err := b.Run(t.Context(), glovebox.Program{Language: "argv", Files: []glovebox.File{{Name: "x.x"}, {Name: name}}})
 		var fe *glovebox.FieldError
 		if !errors.As(err, &fe) || fe.Field != "files[1].name" {

@@ -43,6 +43,9 @@ func (b *Box) steps(p *Program, lang *languages.Language, job *cell.Job) (map[st
 		}
 		entry = p.Entry
 	}
+	if strings.Contains(path.Dir(entry), "...") && slices.ContainsFunc(lang.Compile, func(a string) bool { return strings.Contains(a, "{dir}") }) {
+		return nil, &FieldError{Field: "entry", Value: entry, Reason: "lies in a folder with three dots in its name, which " + lang.Name + " reads as a pattern"}
+	}
 	program, _ := lang.Program()
 	places := languages.Places{Program: program, Entry: entry, Out: cell.ProductDir, Stem: strings.TrimSuffix(path.Base(entry), path.Ext(entry)),
 		Memory: job.Limits.MemoryBytes, CPUs: cell.CPUs(job.Limits.CPUPercent)}

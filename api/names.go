@@ -57,6 +57,8 @@ func CheckFileName(name string) error {
 			return errors.New("has a backslash")
 		case strings.ContainsFunc(p, unicode.IsControl):
 			return errors.New("has a control character")
+		case strings.ContainsAny(p, "\u2028\u2029"):
+			return errors.New("has a character that ends a line")
 		case strings.ContainsFunc(p, turns):
 			return errors.New("has a character that turns the direction of writing")
 		}

@@ -62,6 +62,7 @@ func (r *run) collect() {
 	_ = r.c.control.SetReadDeadline(time.Now().Add(time.Duration(r.want.MS)*time.Millisecond + collectGrace))
 	stop := context.AfterFunc(r.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })
 	defer stop()
+	defer context.AfterFunc(r.h.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })()
 	err := g.read(r.c)
 	if err != nil {
 		r.c.kill()

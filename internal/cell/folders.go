@@ -17,7 +17,8 @@ var reserved = []string{"box", "tmp", "prog", "dev", "proc", "sys", "etc", "usr"
 
 // kernelFS are file systems that show the kernel or its devices and not files.
 var kernelFS = []string{"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf",
-	"mqueue", "binfmt_misc", "configfs", "efivarfs", "fusectl", "pstore", "selinuxfs", "nsfs", "hugetlbfs", "rpc_pipefs"}
+	"mqueue", "binfmt_misc", "configfs", "efivarfs", "fusectl", "pstore", "selinuxfs", "nsfs", "hugetlbfs", "rpc_pipefs",
+	"resctrl", "nfsd", "xenfs", "binder", "smackfs", "cpuset", "ocfs2_dlmfs", "dax", "guestmemfd", "secretmem"}
 
 // CheckFolders refuses folders that a cell cannot or must not show, by name. The
 // error is a *api.FieldError.

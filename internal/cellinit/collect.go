@@ -26,6 +26,7 @@ const (
 // sealed thread: with the guest's own rights.
 type collector struct {
 	c       *cell
+	top     int // every path is opened from here: a guest's limit of descriptors is ours
 	want    *cellproto.Collect
 	end     time.Time
 	dev     uint64
@@ -48,27 +49,24 @@ func (c *cell) collect(want *cellproto.Collect, alone bool) {
 	if want.Place == cellproto.PlaceProduct {
 		top = c.prog
 	}
-	switch dir, err := open(top, ".", unix.O_RDONLY|unix.O_DIRECTORY); {
-	case !alone:
+	w.top = top
+	if alone {
+		w.all()
+	} else {
 		w.refuse(".", "a process of the program could not be ended")
-	case err != nil:
-		w.refuse(".", err.Error())
-	default:
-		w.all(dir)
-		unix.Close(dir)
 	}
 	c.send(cellproto.TypeCollected, nil)
 }
 
 // all walks the whole folder, and names the patterns that stood for nothing.
-func (w *collector) all(dir int) {
+func (w *collector) all() {
 	var st unix.Stat_t
-	if err := unix.Fstat(dir, &st); err != nil {
+	if err := unix.Fstat(w.top, &st); err != nil {
 		w.refuse(".", err.Error())
 		return
 	}
 	w.dev = st.Dev
-	if w.dir(dir, "", 0) != nil {
+	if w.dir(".", 0) != nil {
 		return // not all was looked at
 	}
 	for i, p := range w.want.Patterns {
@@ -78,9 +76,9 @@ func (w *collector) all(dir int) {
 	}
 }
 
-// open opens one name of a directory.
-func open(dir int, name string, flags uint64) (int, error) {
-	return unix.Openat2(dir, name, &unix.OpenHow{
+// open opens a path below the folder.
+func (w *collector) open(path string, flags uint64) (int, error) {
+	return unix.Openat2(w.top, path, &unix.OpenHow{
 		Flags:   flags | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	})
@@ -102,22 +100,32 @@ func (w *collector) refuse(name, reason string) {
 }
 
 // dir looks at each entry of a directory, in order of their names.
-func (w *collector) dir(fd int, prefix string, depth int) error {
-	names, err := w.names(fd)
+func (w *collector) dir(where string, depth int) error {
+	names, err := w.list(where)
 	if err != nil {
-		w.refuse(path.Clean(prefix), err.Error())
+		w.refuse(where, err.Error())
 		return err
 	}
 	for _, name := range names {
+		full := path.Join(where, name)
 		if time.Now().After(w.end) {
-			w.refuse(prefix+name, "the time for collecting was over")
+			w.refuse(full, "the time for collecting was over")
 			return errOver
 		}
-		if err := w.entry(fd, prefix, name, depth); err != nil {
+		if err := w.entry(full, name, depth); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *collector) list(where string) ([]string, error) {
+	fd, err := w.open(where, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return w.names(fd)
 }
 
 func (w *collector) names(fd int) ([]string, error) {
@@ -142,19 +150,19 @@ func (w *collector) names(fd int) ([]string, error) {
 	}
 }
 
-// entry decides about one name. The error is errOver alone.
-func (w *collector) entry(dir int, prefix, name string, depth int) error {
+// entry decides about one name. The error is errOver, or why a directory cannot
+// be read to its end.
+func (w *collector) entry(full, name string, depth int) error {
 	w.visits++
-	full := prefix + name
 	is, below := w.match(full)
 	if !is && !below {
 		return nil
 	}
-	var st unix.Stat_t
 	if w.c.off("links") { // a negative control's collector, which looks at what a name leads to
-		return w.naive(dir, full, name)
+		return w.naive(full)
 	}
-	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	var st unix.Stat_t
+	if err := unix.Fstatat(w.top, full, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		w.refuse(full, err.Error())
 		return nil
 	}
@@ -166,11 +174,13 @@ func (w *collector) entry(dir int, prefix, name string, depth int) error {
 		w.refuse(full, reason)
 		return nil
 	}
-	flags := uint64(unix.O_RDONLY)
 	if kind == unix.S_IFDIR {
-		flags |= unix.O_DIRECTORY
+		if err := w.dir(full, depth+1); !errors.Is(err, unix.EACCES) { // which was told
+			return err
+		}
+		return nil
 	}
-	fd, err := open(dir, name, flags)
+	fd, err := w.open(full, unix.O_RDONLY)
 	if err != nil {
 		w.refuse(full, err.Error())
 		return nil
@@ -181,15 +191,12 @@ func (w *collector) entry(dir int, prefix, name string, depth int) error {
 		w.refuse(full, "changed while it was looked at")
 		return nil
 	}
-	if kind == unix.S_IFDIR {
-		return w.dir(fd, full+"/", depth+1)
-	}
 	return w.file(fd, full, &now)
 }
 
 // naive is the collector that H-4 warns of.
-func (w *collector) naive(dir int, full, name string) error {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (w *collector) naive(full string) error {
+	fd, err := unix.Openat(w.top, full, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
