@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox"
 )
 
@@ -120,7 +122,8 @@ func memoryGroups(t testing.TB) int {
 }
 
 // wear is a mix of ends: most runs are of /bin/true, each twentieth of another
-// kind.
+// kind, and each hundredth is compiled, sees a folder, gives files back or gets a
+// signal.
 func wear(t *testing.T, b *glovebox.Box, i int) {
 	short := glovebox.Limits{WallMS: 60}
 	p, want := glovebox.Program{Command: []string{"/bin/true"}}, "ok 0"
@@ -142,7 +145,21 @@ func wear(t *testing.T, b *glovebox.Box, i int) {
 	case 19:
 		p, want = glovebox.Program{Command: []string{"/no/such/program"}}, "error 127"
 	}
-	r, err := b.Run(ctx, p)
+	var opts []glovebox.RunOption
+	switch i % 100 {
+	case 5:
+		p, want = cSource("main.c", "int main(void) { return 0; }\n"), "ok 0"
+	case 25:
+		p, want = cSource("main.c", "int main(void) { return x; }\n"), "compile_error"
+	case 45:
+		opts = []glovebox.RunOption{glovebox.WithFolder("/usr/share/base-passwd", "/data")}
+	case 65:
+		p, want = shell("echo x >f; mkfifo g; exit 3", "*"), "error 3"
+	case 85:
+		p, want = glovebox.Program{Command: []string{"sleep", "9"}}, "error SIGTERM"
+		opts = []glovebox.RunOption{glovebox.WithStdinPipe()}
+	}
+	r, err := wearOne(ctx, b, p, opts, want == "error SIGTERM")
 	if err != nil {
 		if want != "canceled" {
 			t.Errorf("run %d: %v", i, err)
@@ -152,6 +169,19 @@ func wear(t *testing.T, b *glovebox.Box, i int) {
 	if got := ended(r); got != want {
 		t.Errorf("run %d: %q, want %q; %s", i, got, want, r.Message)
 	}
+}
+
+func wearOne(ctx context.Context, b *glovebox.Box, p glovebox.Program, opts []glovebox.RunOption, signal bool) (*glovebox.Result, error) {
+	running, err := b.Start(ctx, p, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if signal {
+		if err := running.Signal(unix.SIGTERM); err != nil {
+			return nil, err
+		}
+	}
+	return running.Wait()
 }
 
 // wearDown runs so many cells and compares what is used before and after.
