@@ -52,6 +52,20 @@ type taking struct {
 	folders []cell.Folder
 }
 
+// check refuses options that contradict each other, or that wait for the caller to
+// use a Running where there is none.
+func (t *taking) check(running bool) error {
+	switch {
+	case t.pipe && !running:
+		return &FieldError{Field: "stdin", Reason: "WithStdinPipe is for Start; nobody could write to that of a Run"}
+	case t.stream && !running:
+		return &FieldError{Field: "events", Reason: "WithEventStream is for Start; nobody could read that of a Run"}
+	case t.pipe && t.stdin != nil:
+		return &FieldError{Field: "stdin", Reason: "must be one of WithStdin and WithStdinPipe"}
+	}
+	return cell.CheckFolders(t.folders)
+}
+
 // WithStdin copies r to the program's standard input until it ends, in place
 // of Program.Stdin. A Read of r that is pending when the program ends is left
 // to end by itself; an *io.PipeReader is closed with EPIPE when the program has
@@ -59,7 +73,8 @@ type taking struct {
 func WithStdin(r io.Reader) RunOption { return func(t *taking) { t.stdin = r } }
 
 // WithStdinPipe makes the program's standard input what is written to
-// [Running.Stdin], in place of Program.Stdin, until that is closed.
+// [Running.Stdin], in place of Program.Stdin, until that is closed. It is for
+// [Box.Start].
 func WithStdinPipe() RunOption { return func(t *taking) { t.pipe = true } }
 
 // WithEvents calls f for everything that happens, in order and one call at a
@@ -70,8 +85,9 @@ func WithEvents(f func(Event)) RunOption { return func(t *taking) { t.event = f 
 
 // WithEventStream makes everything that happens come out of [Running.Events],
 // which must then be read: as with [WithEvents] a slow reader holds up what the
-// program prints. What nobody has read a second after [Running.Kill], the end of
-// the context or [Box.Close] is given up.
+// program prints, and the end of the run. What nobody has read a second after
+// [Running.Kill], the end of the context or [Box.Close] is given up. It is for
+// [Box.Start].
 func WithEventStream() RunOption { return func(t *taking) { t.stream = true } }
 
 // WithFolder shows the program a folder of this host at an absolute path of its
@@ -110,7 +126,7 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 	for _, o := range opts {
 		o(&t)
 	}
-	if err := cell.CheckFolders(t.folders); err != nil {
+	if err := t.check(signals != nil); err != nil {
 		return nil, err
 	}
 	job.Folders = t.folders

@@ -350,3 +350,24 @@ func TestFolder(t *testing.T) {
 		}
 	}
 }
+
+// Options that only a Running has a use for are refused by Run, which would wait
+// for nobody; so are two sources of one standard input.
+func TestOptionsThatWaitForNobody(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	p := glovebox.Program{Command: []string{"cat"}, Limits: glovebox.Limits{WallMS: 1000}}
+	for field, opts := range map[string][]glovebox.RunOption{
+		"stdin":  {glovebox.WithStdinPipe()},
+		"events": {glovebox.WithEventStream()},
+	} {
+		var at *glovebox.FieldError
+		if r, err := box(t).Run(ctx, p, opts...); !errors.As(err, &at) || at.Field != field || r != nil {
+			t.Errorf("%s: %v, %v", field, r, err)
+		}
+	}
+	var at *glovebox.FieldError
+	if r, err := box(t).Start(ctx, p, glovebox.WithStdin(strings.NewReader("x")), glovebox.WithStdinPipe()); !errors.As(err, &at) || at.Field != "stdin" {
+		t.Errorf("two inputs: %v, %v", r, err)
+	}
+}

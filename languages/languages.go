@@ -57,8 +57,8 @@ type Language struct {
 	// general ones.
 	Limits        api.Limits `json:"limits"`
 	CompileLimits api.Limits `json:"compile_limits"`
-	// Warm is a cache that is filled once, when Glovebox is installed, and that
-	// its compiler reads; nil for none.
+	// Warm is a cache that glovebox languages --warm fills once, and that its
+	// compiler reads; nil for none.
 	Warm *Warm `json:"warm"`
 	// Smoke is a program that shows that the language works.
 	Smoke Smoke `json:"smoke"`
