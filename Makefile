@@ -23,7 +23,7 @@ build: ## bin/glovebox and bin/glovebox-init, both static
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
 
-warm: build ## fill the caches of slow compilers (.cache/warm), for tests and benchmarks
+warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm
 	@bin/glovebox languages --warm --cache-dir .cache/warm >/dev/null
 
 test: warm ## vet, then all tests as root and again as an ordinary user

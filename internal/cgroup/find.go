@@ -122,7 +122,7 @@ func findV1(sys *system, entries []entry, mounts []mount) (*Host, error) {
 // remedyMake makes the groups that are missing, all in one.
 func remedyMake(bases ...string) string {
 	all := strings.Join(bases, " ")
-	return fmt.Sprintf("as root, once: `mkdir -p %s && chown %d %s`", all, os.Geteuid(), all)
+	return fmt.Sprintf("as root, until the next boot: `mkdir -p %s && chown %d %s`", all, os.Geteuid(), all)
 }
 
 // treeV1 finds the nearest ancestor that can host a group with the controller. The

@@ -138,7 +138,7 @@ func (h *Host) seat(t *hierarchy, name string) (seat, error) {
 func unavailable(t *hierarchy, what string, err error) error {
 	remedy := remedyDelegate
 	if !t.unified {
-		remedy = fmt.Sprintf("as root, once: `mkdir -p %s && chown %d %s`", t.base(), os.Geteuid(), t.base())
+		remedy = fmt.Sprintf("as root, until the next boot: `mkdir -p %s && chown %d %s`", t.base(), os.Geteuid(), t.base())
 	}
 	return &UnavailableError{Controller: t.controllers[0], Reason: what, Remedy: remedy, Err: err}
 }
