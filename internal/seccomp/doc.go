@@ -41,6 +41,16 @@
 // trace), or change its row here if every guest should have it. A call that is always denied cannot be
 // added, and one with an argument rule cannot be widened.
 //
+// # Golden files
+//
+// testdata/answers has, for each profile and architecture, a line for each number of each entry with what the
+// compiled program says, around every boundary of its arguments; testdata/disassembly has the programs. After
+// a change that is meant, write them anew with
+//
+//	go test ./internal/seccomp -run Golden -update
+//
+// and read the diff: it is what changes for every guest.
+//
 // # Size
 //
 // On x86_64 the language profile has 428 instructions (2,362 as a list), 488 with loopback; on aarch64 382
