@@ -62,7 +62,9 @@
 //
 // A filter sees register values, never memory: flags in a struct (clone3, openat2) and the address of a
 // sendmsg cannot be judged, so such calls are refused, or allowed because something else bounds them. It
-// cannot tell which file a descriptor is. sysinfo shows the host's memory and uptime and is allowed, because
+// cannot tell which file a descriptor is. On x86_64 newer kernels, Linux 6.18
+// among them, keep the calls uretprobe and uprobe from every filter; outside a probe's own page they end the
+// process with SIGILL and answer ENXIO. sysinfo shows the host's memory and uptime and is allowed, because
 // glibc takes its page counts from there and does not look at the error. Python's forkserver and Manager
 // need a local socket with an address and are refused; fork, spawn, pools, queues and pipes work. The
 // tables are those of Linux 7.2; the filter is for little-endian x86_64 and aarch64.
