@@ -73,6 +73,8 @@ matrix/...:          matrix/... api golang.org/x/sys/...
 # Tools of the repository itself.
 internal/seccomp/headers:
 internal/seccomp/headers/refresh: internal/seccomp/headers
+internal/mutations:
+internal/mutations/run:  internal/mutations
 internal/house:
 internal/house/check:    internal/house
 internal/ledger:
@@ -86,7 +88,7 @@ tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit internal/seccomp/headers/refresh matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/seccomp/headers/refresh internal/mutations/run matrix/... bench examples/... internal/testenv/... tests
 fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests

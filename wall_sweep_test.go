@@ -1,6 +1,7 @@
 package glovebox_test
 
 import (
+	"embed"
 	"flag"
 	"fmt"
 	"os"
@@ -22,6 +23,11 @@ import (
 //	go test -run WallSweep -update-sweep .
 var updateSweep = flag.Bool("update-sweep", false, "add this kernel's answers to testdata/sweep")
 
+// sweepFiles lets the test run on machines that have no checkout.
+//
+//go:embed testdata/sweep
+var sweepFiles embed.FS
+
 // swept is one row of a table in testdata/sweep: a call and what may come of it, for arguments that are all zero and
 // all ones. Kernels differ, so each is a set; the last column says why.
 type swept struct {
@@ -35,8 +41,8 @@ const above = 32
 // readSweep reads a table: NAME, tab, answers, tab, answers, tab, why. Answers are parted by "|".
 func readSweep(t *testing.T, file string) map[string]swept {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil && !(*updateSweep && os.IsNotExist(err)) {
+	raw, err := sweepFiles.ReadFile(file)
+	if err != nil && !*updateSweep {
 		t.Fatal(err)
 	}
 	rows := map[string]swept{}
@@ -159,14 +165,14 @@ var sweepProfiles = []sweepProfile{
 
 // sweepAnswers makes every call in cells of a profile: those of the kill class in one cell each, where the verdict
 // must name the call, all others one after the other.
-func sweepAnswers(t *testing.T, prog glovebox.Program, a seccomp.Arch, p *seccomp.Policy) map[int][2]string {
+func sweepAnswers(t *testing.T, b *glovebox.Box, prog glovebox.Program, a seccomp.Arch, p *seccomp.Policy) map[int][2]string {
 	t.Helper()
 	live, killed := sweepNumbers(a, p)
-	got := sweep(t, box(t), prog, "2", live)
+	got := sweep(t, b, prog, "2", live)
 	for _, nr := range killed {
 		one := prog
 		one.Args = []string{"2", strconv.Itoa(nr)}
-		r := run(t, box(t), one)
+		r := run(t, b, one)
 		got[nr] = [2]string{string(r.Verdict), string(r.Verdict)}
 		if r.Stdout != "confined\n" || r.Syscall != seccomp.Name(a, nr) {
 			t.Errorf("%s: verdict %s, call %q, output %q", seccomp.Name(a, nr), r.Verdict, r.Syscall, r.Stdout)
@@ -191,6 +197,7 @@ func TestWallSweep(t *testing.T) {
 	if !ok {
 		t.Fatal("no table for this machine")
 	}
+	b := kernelBox(t)
 	for _, sp := range sweepProfiles {
 		t.Run(sp.name, func(t *testing.T) {
 			p, err := seccomp.Load(sp.profile, sp.opts)
@@ -199,7 +206,7 @@ func TestWallSweep(t *testing.T) {
 			}
 			prog := sweeper(t)
 			prog.Profile, prog.Network = sp.profile, sp.network
-			got := sweepAnswers(t, prog, a, p)
+			got := sweepAnswers(t, b, prog, a, p)
 			file := filepath.Join("testdata", "sweep", sp.name+".txt")
 			table := readSweep(t, file)
 			for nr, said := range got {
@@ -295,9 +302,18 @@ const mustDiffer = `accept accept4 add_key adjtimex bind chroot clock_adjtime cl
 	recvmmsg removexattr request_key sched_setattr sched_setparam sched_setscheduler seccomp semctl semget semop semtimedop sendmmsg
 	setsockopt settimeofday setxattr shmat shmctl shmdt shmget socket socketpair splice syncfs tee unshare ustat vmsplice`
 
+// sweeper is the sweeping program, compiled here, or the one that GLOVEBOX_TEST_SWEEP names on a machine that has no
+// compiler.
 func sweeper(t *testing.T) glovebox.Program {
 	t.Helper()
-	source, err := os.ReadFile("testdata/sweep/sweep.c")
+	if path := os.Getenv("GLOVEBOX_TEST_SWEEP"); path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return binary(raw)
+	}
+	source, err := sweepFiles.ReadFile("testdata/sweep/sweep.c")
 	if err != nil {
 		t.Fatal(err)
 	}
