@@ -24,7 +24,7 @@ Seccomp:	2
 
 // Each thing that a thread may lack is seen by itself, on any of the threads, and only where it is wanted.
 //
-// proves H-22 O-27
+// proves part of H-22 O-27
 func TestThreads(t *testing.T) {
 	all := Want{Seccomp: true, Privileges: true, Signals: true, GuestUID: 70001}
 	for name, c := range map[string]struct {
