@@ -62,6 +62,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
 	  done; done
 
+mutations: ## take guards of the wall away, one at a time, and see their tests fail (MUTATIONS="-n 10 -seed 7" picks ten)
+	$(GO) run ./internal/mutations/run $(MUTATIONS)
+
 fmt: ## format the Go files
 	gofmt -w $$(find . -name '*.go' -not -path './.cache/*')
 
@@ -81,4 +84,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run build warm test test-root test-user check ledger bench soak fuzz fmt install-deps clean
+.PHONY: help run build warm test test-root test-user check ledger bench soak fuzz mutations fmt install-deps clean

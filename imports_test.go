@@ -71,6 +71,10 @@ bench:               . api languages internal/cell golang.org/x/sys/...
 matrix/...:          matrix/... api golang.org/x/sys/...
 
 # Tools of the repository itself.
+internal/seccomp/headers:
+internal/seccomp/headers/refresh: internal/seccomp/headers
+internal/mutations:
+internal/mutations/run:  internal/mutations
 internal/house:
 internal/house/check:    internal/house
 internal/ledger:
@@ -84,7 +88,7 @@ tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/seccomp/headers/refresh internal/mutations/run matrix/... bench examples/... internal/testenv/... tests
 fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests

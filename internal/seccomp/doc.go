@@ -36,10 +36,20 @@
 //
 // # How to add a call
 //
-// A kernel with new calls: add their numbers to tables/*.tsv and a row for each name; the tests fail until
-// both exist. A program that needs a refused call: name it to Policy.With (the host's business, from a
+// A kernel with new calls: go run ./internal/seccomp/headers/refresh -suite sid says what Debian's newest headers
+// have and tables/*.tsv lack, and adds it with -write; then add a row for each name, or the tests fail. A program that needs a refused call: name it to Policy.With (the host's business, from a
 // trace), or change its row here if every guest should have it. A call that is always denied cannot be
 // added, and one with an argument rule cannot be widened.
+//
+// # Golden files
+//
+// testdata/answers has, for each profile and architecture, a line for each number of each entry with what the
+// compiled program says, around every boundary of its arguments; testdata/disassembly has the programs. After
+// a change that is meant, write them anew with
+//
+//	go test ./internal/seccomp -run Golden -update
+//
+// and read the diff: it is what changes for every guest.
 //
 // # Size
 //
@@ -52,8 +62,10 @@
 //
 // A filter sees register values, never memory: flags in a struct (clone3, openat2) and the address of a
 // sendmsg cannot be judged, so such calls are refused, or allowed because something else bounds them. It
-// cannot tell which file a descriptor is. sysinfo shows the host's memory and uptime and is allowed, because
+// cannot tell which file a descriptor is. On x86_64 newer kernels, Linux 6.18
+// among them, keep the calls uretprobe and uprobe from every filter; outside a probe's own page they end the
+// process with SIGILL and answer ENXIO. sysinfo shows the host's memory and uptime and is allowed, because
 // glibc takes its page counts from there and does not look at the error. Python's forkserver and Manager
-// need a local socket with an address and are refused; fork, spawn, pools, queues and pipes work. The tables are those of Linux 7.0; the filter is for little-endian
-// x86_64 and aarch64.
+// need a local socket with an address and are refused; fork, spawn, pools, queues and pipes work. The
+// tables are those of Linux 7.2; the filter is for little-endian x86_64 and aarch64.
 package seccomp

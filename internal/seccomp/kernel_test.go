@@ -232,6 +232,29 @@ func TestKernelRefuses(t *testing.T) {
 	}
 }
 
+// The interpreter answers the very calls that the kernel was asked as the kernel did: so what the other tests
+// learn from it, the order of its bytes included, holds for the kernel's own.
+//
+// proves part of T-08
+func TestInterpreterIsTheKernel(t *testing.T) {
+	a, _ := Host()
+	m := compile(t, load(t, "language", Options{}), a, false)
+	for i, p := range slices.Concat(probes, passing) {
+		nr, _ := Number(a, p.call)
+		var args [6]uint64
+		for j, v := range p.args {
+			args[j] = uint64(v)
+		}
+		want := value(Answer{Kind: Allow}, false)
+		if i < len(probes) {
+			want = value(Answer{Kind: Refuse, Errno: p.want}, false)
+		}
+		if got := m.run(t, a.audit(), nr, args); got != want {
+			t.Errorf("%s%#x: the kernel says %v, the interpreter %s", p.call, p.args, p.want, spoken(got))
+		}
+	}
+}
+
 func childCall(sealed bool, nr uintptr) {
 	noCore()
 	if sealed {
