@@ -2,6 +2,7 @@ package redteam
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -31,16 +32,36 @@ type scene struct {
 	result  *api.Result
 }
 
-// placeholders are the values that every scene has. They are facts of the host that
-// the runner reads itself.
+// newScene makes one with the facts of the host that every scene has; the runner
+// reads them itself.
 func newScene(l api.Limits) *scene {
 	s := &scene{values: map[string]string{}, limits: l}
 	s.values["hostname"], _ = os.Hostname()
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	s.values["bootid"] = strings.TrimSpace(string(boot))
-	s.values["pid"] = strconv.Itoa(os.Getpid())
-	s.values["uid"] = strconv.Itoa(os.Getuid())
+	s.values["bootid"] = word(readText("/proc/sys/kernel/random/boot_id"), 0)
+	s.values["cmdline"] = fmt.Sprintf("%x", sha256.Sum256([]byte(readText("/proc/cmdline"))))[:12]
+	s.values["memtotal"] = word(readText("/proc/meminfo"), 1)
+	if lines := strings.SplitN(readText("/proc/cpuinfo"), "\n", 3); len(lines) > 1 {
+		_, after, _ := strings.Cut(lines[1], ":")
+		s.values["vendor"] = word(after, 0)
+	}
+	s.values["upclass"] = "new"
+	if up, err := strconv.ParseFloat(word(readText("/proc/uptime"), 0), 64); err == nil && up >= 20 {
+		s.values["upclass"] = "old"
+	}
 	return s
+}
+
+func readText(path string) string {
+	b, _ := os.ReadFile(path)
+	return string(b)
+}
+
+// word is a word of a text, empty if there are not so many.
+func word(text string, n int) string {
+	if f := strings.Fields(text); n < len(f) {
+		return f[n]
+	}
+	return ""
 }
 
 func (s *scene) close() {
