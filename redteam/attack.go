@@ -34,6 +34,7 @@ type attack struct {
 	ids         []string // of docs/scope.txt
 	layers      []string // that stop it; see layers
 	language    string   // python, sh or c
+	needs       string   // a language beside its own
 	profile     string   // of the system call filter; empty: language
 	source      bool     // c: the source itself is the attack, the product's own compile step runs it
 	args        []string // {canary} and so on are filled in, see fixtures
@@ -77,6 +78,7 @@ var keys = map[string]func(a *attack, v string) error{
 	"id":       func(a *attack, v string) error { a.ids = strings.Fields(v); return nil },
 	"layer":    func(a *attack, v string) error { a.layers = strings.Fields(v); return nil },
 	"language": func(a *attack, v string) error { return once(&a.language, v) },
+	"needs":    func(a *attack, v string) error { return errors.Join(once(&a.needs, v), oneOf(v, "python", "c")) },
 	"profile":  func(a *attack, v string) error { return once(&a.profile, v) },
 	"args":     func(a *attack, v string) error { a.args = strings.Fields(v); return nil },
 	"env":      func(a *attack, v string) error { a.env = append(a.env, v); return nil },

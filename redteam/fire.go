@@ -170,14 +170,21 @@ type runner struct {
 	init     string
 	whole    *cell.Host
 	controls map[string]*cell.Host
+	leaks    *leaks
 }
 
 // open opens the whole host, which must have every layer.
 func open(init string) (*runner, error) {
 	r := &runner{init: init, controls: map[string]*cell.Host{}}
 	var err error
-	r.whole, err = cell.Open(r.config(nil))
-	return r, err
+	if r.leaks, err = leak(); err != nil {
+		return nil, err
+	}
+	if r.whole, err = cell.Open(r.config(nil)); err != nil {
+		r.leaks.close()
+		return nil, err
+	}
+	return r, nil
 }
 
 // config is that of a host whose cells lack some parts, none for the whole one.
@@ -237,6 +244,7 @@ func (r *runner) close() error {
 	for _, h := range r.controls {
 		errs = append(errs, h.Close())
 	}
+	r.leaks.close()
 	return errors.Join(append(errs, r.whole.Close())...)
 }
 
@@ -286,6 +294,9 @@ func (a *attack) unfit() string {
 		return "needs an ordinary user"
 	}
 	need := []string{a.language}
+	if a.needs != "" {
+		need = append(need, a.needs)
+	}
 	if a.bystander != nil {
 		need = append(need, languageOf(a.bystander.name))
 	}
@@ -323,7 +334,7 @@ func (r *runner) run(ctx context.Context, h *cell.Host, a *attack, b *built, e *
 	if err != nil {
 		return "", err
 	}
-	s := newScene(limits)
+	s := newScene(limits, r.leaks.values)
 	defer s.close()
 	for _, f := range a.fixtures {
 		if err := fixtures[f](s); err != nil {

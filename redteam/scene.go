@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,8 +35,8 @@ type scene struct {
 
 // newScene makes one with the facts of the host that every scene has; the runner
 // reads them itself.
-func newScene(l api.Limits) *scene {
-	s := &scene{values: map[string]string{}, limits: l}
+func newScene(l api.Limits, more map[string]string) *scene {
+	s := &scene{values: maps.Clone(more), limits: l}
 	s.values["hostname"], _ = os.Hostname()
 	s.values["bootid"] = word(readText("/proc/sys/kernel/random/boot_id"), 0)
 	s.values["cmdline"] = fmt.Sprintf("%x", sha256.Sum256([]byte(readText("/proc/cmdline"))))[:12]
@@ -84,6 +85,7 @@ var fixtures = map[string]func(*scene) error{
 	"tcp":      func(s *scene) error { return s.listen("tcp", "127.0.0.1:0") },
 	"unix":     func(s *scene) error { return s.listen("unix", "") },
 	"abstract": func(s *scene) error { return s.listen("abstract", "") },
+	"segment":  (*scene).makeSegment,
 }
 
 // folder makes a folder that every user may enter, read and write, so that
@@ -197,6 +199,24 @@ func (s *scene) listen(network, address string) error {
 	return nil
 }
 
+// makeSegment makes a segment of shared memory on the host, open to everybody:
+// {key} is its key, {secret} what stands at its beginning.
+func (s *scene) makeSegment() error {
+	key := 0x676c6f76 ^ int(time.Now().UnixNano()&0xffffff)
+	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+	b, err := unix.SysvShmAttach(id, 0, 0)
+	if err != nil {
+		return err
+	}
+	s.values["key"], s.values["secret"] = strconv.Itoa(key), fmt.Sprintf("secret-%d", time.Now().UnixNano())
+	copy(b, s.values["secret"]+"\x00")
+	return unix.SysvShmDetach(b)
+}
+
 // checks are what the host itself looks at after a run; the text is what
 // follows the name in the file.
 var checks = map[string]func(s *scene, text string) error{
@@ -211,6 +231,7 @@ var checks = map[string]func(s *scene, text string) error{
 	"cpu-above":          cpuAbove,
 	"refused":            artifactRefused,
 	"given":              artifactGiven,
+	"given-name":         artifactNamed,
 	"none-given":         noneGiven,
 	"no-secret":          noSecret,
 	"secret":             func(s *scene, _ string) error { return not(noSecret(s, ""), "the secret is in nothing that came out") },
@@ -288,6 +309,14 @@ func artifactGiven(s *scene, text string) error {
 		}
 	}
 	return fmt.Errorf("not given: %s", text)
+}
+
+// artifactNamed wants "NAME", whatever its content.
+func artifactNamed(s *scene, text string) error {
+	if !slices.ContainsFunc(s.result.Artifacts, func(a api.Artifact) bool { return a.Name == text }) {
+		return fmt.Errorf("not given: %s", text)
+	}
+	return nil
 }
 
 func noneGiven(s *scene, _ string) error {
