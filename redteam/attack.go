@@ -33,6 +33,7 @@ type attack struct {
 	claim       string   // what does not happen, in one sentence
 	ids         []string // of docs/scope.txt
 	layers      []string // that stop it; see layers
+	reaches     []string // what it gets at where it gets through; see reachable
 	language    string   // python, sh or c
 	needs       string   // a language beside its own
 	profile     string   // of the system call filter; empty: language
@@ -77,6 +78,7 @@ var keys = map[string]func(a *attack, v string) error{
 	"claim":    func(a *attack, v string) error { return once(&a.claim, v) },
 	"id":       func(a *attack, v string) error { a.ids = strings.Fields(v); return nil },
 	"layer":    func(a *attack, v string) error { a.layers = strings.Fields(v); return nil },
+	"reaches":  func(a *attack, v string) error { a.reaches = strings.Fields(v); return nil },
 	"language": func(a *attack, v string) error { return once(&a.language, v) },
 	"needs":    func(a *attack, v string) error { return errors.Join(once(&a.needs, v), oneOf(v, "python", "c")) },
 	"profile":  func(a *attack, v string) error { return once(&a.profile, v) },
@@ -276,7 +278,7 @@ func (a *attack) check() error {
 		first, _, _ := strings.Cut(v, " ")
 		want(oneOf(first, "ok", "error", "timeout", "memory_limit", "output_limit", "compile_error", "denied") == nil, "%q is no verdict of a program", v)
 	}
-	errs = append(errs, a.checkLayers())
+	errs = append(errs, a.checkLayers(), a.checkReaches())
 	return errors.Join(errs...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,8 +78,14 @@ func TestJudgeCanFail(t *testing.T) {
 // proves part of T-10
 func TestNothingIsLeft(t *testing.T) {
 	before := left(t)
-	if _, err := Fire(t.Context(), Options{InitPath: testenv.Init(), Only: "network"}); err != nil {
+	during := ""
+	if _, err := Fire(t.Context(), Options{InitPath: testenv.Init(), Only: "network", Done: func(Row) { during = left(t) }}); err != nil {
 		t.Fatal(err)
+	}
+	for _, kind := range []string{" processes", " groups", " folders"} {
+		if regexp.MustCompile(`\b0` + kind).MatchString(during) {
+			t.Errorf("the count sees no%s while a battery runs: %s", kind, during)
+		}
 	}
 	if now := left(t); now != before {
 		t.Errorf("after a battery: %s, before: %s", now, before)
@@ -114,15 +121,13 @@ func left(t *testing.T) string {
 		alive += len(strings.Fields(string(b)))
 	}
 	groups := 0
-	for _, root := range []string{"/sys/fs/cgroup"} {
-		_ = filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() && strings.Contains(d.Name(), fmt.Sprintf("%d-", os.Getpid())) && strings.Contains(name, "glovebox") {
-				groups++
-			}
-			return nil
-		})
-	}
-	folders, err := filepath.Glob("/var/tmp/glovebox-redteam-*")
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(name string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), fmt.Sprintf("i%d-", os.Getpid())) {
+			groups++
+		}
+		return nil
+	})
+	folders, err := filepath.Glob("/var/tmp/" + folderPrefix() + "*")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,3 +57,39 @@ func (a *attack) checkLayers() error {
 	}
 	return nil
 }
+
+// reachable is what a program of the battery may get at where it gets through.
+// None of it is anybody else's: an attack that reaches for something that is not
+// in this list, and that would harm a host, has no place here.
+var reachable = map[string]string{
+	"canary":    "a file that the runner made",
+	"listener":  "a socket that the runner opened",
+	"segment":   "shared memory that the runner made",
+	"leak":      "a descriptor that the runner left open",
+	"bystander": "a program that the runner started, in another cell: it is looked at and gets signal 0",
+	"init":      "the first process of its own cell, which is looked at and gets signal 0",
+	"facts":     "what the host's kernel says of the host, which is read",
+	"own":       "its own processes, files, memory and limits",
+}
+
+// checkReaches wants an attack to say what it gets at, and the runner to make
+// what it says.
+func (a *attack) checkReaches() error {
+	if len(a.reaches) == 0 {
+		return fmt.Errorf("reaches: is missing")
+	}
+	for _, r := range a.reaches {
+		if reachable[r] == "" {
+			return fmt.Errorf("reaches: there is no %q", r)
+		}
+	}
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(a.fixtures, n) })
+	}
+	for r, made := range map[string]bool{"canary": has("canary"), "listener": has("tcp", "unix", "abstract"), "segment": has("segment"), "bystander": a.bystander != nil} {
+		if slices.Contains(a.reaches, r) != made {
+			return fmt.Errorf("reaches: %q does not fit what the runner makes", r)
+		}
+	}
+	return nil
+}

@@ -23,7 +23,7 @@ const leakedFrom = 150
 
 // leak opens them: {leaked} is the content of the file.
 func leak() (*leaks, error) {
-	dir, err := os.MkdirTemp("/var/tmp", "glovebox-redteam-")
+	dir, err := os.MkdirTemp("/var/tmp", folderPrefix())
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,8 @@ func TestShape(t *testing.T) {
 		}
 		if a.single {
 			single++
+		} else if text := string(a.files[0].data); strings.Count(text, "say(") == 1 && !several.MatchString(text) {
+			t.Errorf("%s makes one call and is not marked as single", a.id())
 		}
 	}
 	t.Logf("%d attacks, %d of one call; by group %v; by the layer that alone stops it %v", len(all), single, perGroup, alone)
@@ -73,12 +75,16 @@ func TestShape(t *testing.T) {
 	}
 }
 
+// several are signs of a program that does more than it says.
+var several = regexp.MustCompile(`\b(for|while|def|fork|shmat|raise_to)\b|asm|connection|bind|poll`)
+
 // mainLayers are those of the status that stop programs.
 var mainLayers = []string{"namespaces", "root", "proc", "landlock", "seccomp", "cgroup", "rlimits", "privileges"}
 
 const whole = `claim: A thing does not happen.
 id: O-17
 layer: landlock
+reaches: own
 language: sh
 said: x ENOENT
 off: landlock
@@ -99,6 +105,9 @@ func TestParseRefuses(t *testing.T) {
 		{"layer: landlock\n", "", "layer: is missing"},
 		{"layer: landlock", "layer: paint", "there is no \"paint\""},
 		{"layer: landlock", "layer: seccomp", "the control keeps it"},
+		{"reaches: own\n", "", "reaches: is missing"},
+		{"reaches: own", "reaches: passwords", "there is no \"passwords\""},
+		{"reaches: own", "reaches: canary", "does not fit"},
 		{"off: landlock", "off: landlock seccomp", "not among the layers"},
 		{"off: landlock", "off: door", "there is no \"door\""},
 		{"off: landlock\n", "", "off: is missing"},
@@ -187,7 +196,7 @@ func TestOnlyTheBatteryLacksALayer(t *testing.T) {
 
 // What the battery has to have.
 const (
-	leastAttacks = 1
-	leastInGroup = 0
-	leastAlone   = 0
+	leastAttacks = 120
+	leastInGroup = 5
+	leastAlone   = 8
 )

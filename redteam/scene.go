@@ -88,11 +88,14 @@ var fixtures = map[string]func(*scene) error{
 	"segment":  (*scene).makeSegment,
 }
 
+// folderPrefix begins the name of every folder that this process makes.
+func folderPrefix() string { return fmt.Sprintf("glovebox-redteam-%d-", os.Getpid()) }
+
 // folder makes a folder that every user may enter, read and write, so that
 // permissions are not what stops an attack. It is not below /tmp, since a
 // control that keeps the host's root covers that.
 func (s *scene) folder() (string, error) {
-	dir, err := os.MkdirTemp("/var/tmp", "glovebox-redteam-")
+	dir, err := os.MkdirTemp("/var/tmp", folderPrefix())
 	if err != nil {
 		return "", err
 	}
