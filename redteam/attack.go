@@ -36,6 +36,7 @@ type attack struct {
 	reaches     []string // what it gets at where it gets through; see reachable
 	language    string   // python, sh or c
 	needs       string   // a language beside its own
+	arch        string   // the only machine that has what it attacks
 	profile     string   // of the system call filter; empty: language
 	source      bool     // c: the source itself is the attack, the product's own compile step runs it
 	args        []string // {canary} and so on are filled in, see fixtures
@@ -80,6 +81,7 @@ var keys = map[string]func(a *attack, v string) error{
 	"layer":    func(a *attack, v string) error { a.layers = strings.Fields(v); return nil },
 	"reaches":  func(a *attack, v string) error { a.reaches = strings.Fields(v); return nil },
 	"language": func(a *attack, v string) error { return once(&a.language, v) },
+	"arch":     func(a *attack, v string) error { return errors.Join(once(&a.arch, v), oneOf(v, "amd64", "arm64")) },
 	"needs":    func(a *attack, v string) error { return errors.Join(once(&a.needs, v), oneOf(v, "python", "c")) },
 	"profile":  func(a *attack, v string) error { return once(&a.profile, v) },
 	"args":     func(a *attack, v string) error { a.args = strings.Fields(v); return nil },

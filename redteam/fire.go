@@ -292,6 +292,8 @@ func (a *attack) unfit() string {
 		return "needs root"
 	case a.as == "user" && root:
 		return "needs an ordinary user"
+	case a.arch != "" && a.arch != runtime.GOARCH:
+		return "needs " + a.arch
 	}
 	need := []string{a.language}
 	if a.needs != "" {
