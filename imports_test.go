@@ -64,7 +64,8 @@ tests internal/cell: internal/cellinit
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
-cmd/glovebox:        . api languages internal/termtext internal/strictjson
+redteam:             api languages internal/cell golang.org/x/sys/... golang.org/x/tools/txtar
+cmd/glovebox:        . api languages redteam internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 bench:               . api languages internal/cell golang.org/x/sys/...

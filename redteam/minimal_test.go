@@ -1,0 +1,57 @@
+package redteam
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox/internal/testenv"
+)
+
+// Where a file names several layers, each of them is enough: with one of them
+// back in place the control does not get through any more. A layer that is named
+// without need would hide that another one does not stop the attack.
+//
+// proves part of T-01 T-04
+func TestEachNamedLayerIsEnough(t *testing.T) {
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := open(testenv.Init())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	tried := 0
+	for _, a := range all {
+		if len(a.layers) < 2 || a.unfit() != "" {
+			continue
+		}
+		b, err := r.build(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range a.layers {
+			some := *a
+			some.off = slices.DeleteFunc(slices.Clone(a.off), func(o string) bool { return parts[o] == l })
+			h, err := r.without(&some)
+			if err != nil {
+				t.Errorf("%s without %s: %v", a.id(), strings.Join(some.off, ", "), err)
+				continue
+			}
+			tried++
+			if _, err := r.run(t.Context(), h, a, b, &a.control); err == nil {
+				t.Errorf("%s gets through without %s: %s does not stop it", a.id(), strings.Join(some.off, ", "), l)
+			}
+		}
+	}
+	t.Logf("%d controls with one layer back", tried)
+	if tried < 20 {
+		t.Error("that is less than there are")
+	}
+}
