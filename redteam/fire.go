@@ -83,19 +83,25 @@ var ErrPattern = errors.New("no attack matches")
 // Groups are the names of the groups of attacks.
 func Groups() []string { return slices.Clone(groups) }
 
-// Names are those of the attacks that a pattern picks, none if it picks none.
-func Names(only string) []string {
+// List tells of the attacks that a pattern picks, none if it picks none, without
+// firing one.
+func List(only string) []Row {
 	all, err := load()
 	if err == nil {
 		all, err = pick(all, only)
 	}
-	var out []string
+	var out []Row
 	for _, a := range all {
 		if err == nil {
-			out = append(out, a.id())
+			out = append(out, a.row())
 		}
 	}
 	return out
+}
+
+// row is what is known of an attack before it is fired.
+func (a *attack) row() Row {
+	return Row{Attack: a.id(), Claim: a.claim, IDs: a.ids, Layers: a.layers, Without: a.off, NotFired: a.unfit()}
 }
 
 // Fire fires the battery. It refuses, with an error that wraps
@@ -251,8 +257,8 @@ func (r *runner) close() error {
 // fire runs an attack and its control. The error is for what ends the battery.
 func (r *runner) fire(ctx context.Context, a *attack) (Row, error) {
 	begin := time.Now()
-	row := Row{Attack: a.id(), Claim: a.claim, IDs: a.ids, Layers: a.layers, Without: a.off}
-	if row.NotFired = a.unfit(); row.NotFired != "" {
+	row := a.row()
+	if row.NotFired != "" {
 		return row, nil
 	}
 	if ctx.Err() != nil {

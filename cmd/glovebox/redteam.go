@@ -50,8 +50,8 @@ func (f *redteamFlags) run(cmd *cobra.Command) error {
 	var wrong error
 	opts := redteam.Options{InitPath: besideOrSelf(), Only: f.only}
 	if !f.json {
-		show := newAttackTable(out, redteam.Names(f.only), width(out))
-		opts.Done = func(r redteam.Row) { wrong = errors.Join(wrong, show(r)) }
+		table := newAttackTable(out, redteam.List(f.only), width(out))
+		opts.Done = func(r redteam.Row) { wrong = errors.Join(wrong, table.row(r)) }
 	}
 	report, err := redteam.Fire(ctx, opts)
 	switch {
@@ -84,43 +84,76 @@ func besideOrSelf() string {
 	return self
 }
 
-// newAttackTable returns what prints a row an attack. Every column but the last
-// is as wide as what it will hold; what went wrong stands in full below its row.
-func newAttackTable(w io.Writer, names []string, width int) func(redteam.Row) error {
-	first := len("GROUP/ATTACK")
-	for _, n := range names {
-		first = max(first, len(n))
+// attackTable prints a row an attack. Every column but the last two is as wide as
+// what it will hold; what went wrong stands in full below its row.
+type attackTable struct {
+	w             io.Writer
+	width         int // of the terminal, 0 for none
+	attack, layer int // widths
+	short         bool
+	headed        bool
+}
+
+// answerWidth is room for what the kernel answered, controlWidth for the control.
+const (
+	answerWidth  = 28
+	controlWidth = 11
+	msWidth      = 5
+)
+
+func newAttackTable(w io.Writer, list []redteam.Row, width int) *attackTable {
+	t := &attackTable{w: w, width: width}
+	measure := func() {
+		t.attack, t.layer = len("GROUP/ATTACK"), len("LAYER")
+		for _, r := range list {
+			t.attack, t.layer = max(t.attack, len(r.Attack)), max(t.layer, len(t.layers(r)))
+		}
 	}
-	headed := false
-	return func(r redteam.Row) error {
-		var b strings.Builder
-		line := func(attack, layer, stopped, control, ms string) {
-			text := fmt.Sprintf("%-*s  %-18s  %-28s  %-13s  %6s", first, attack, layer, shorten(termtext.String(stopped), 28), control, ms)
-			b.WriteString(shorten(strings.TrimRight(text, " "), width) + "\n")
-		}
-		if !headed {
-			headed = true
-			line("GROUP/ATTACK", "LAYER", "STOPPED BY", "CONTROL", "MS")
-		}
-		layers, stopped, control := strings.Join(r.Layers, "+"), r.StoppedBy, "got through"
-		switch {
-		case r.NotFired != "":
-			line(r.Attack, layers, "not fired: "+r.NotFired, "-", "-")
-		default:
-			if !r.Stopped {
-				stopped = "NOT STOPPED"
-			}
-			if !r.Through {
-				control = "STOPPED TOO"
-			}
-			line(r.Attack, layers, stopped, control, fmt.Sprintf("%.0f", r.MS))
-		}
-		for text := range strings.Lines(r.Reason) {
-			fmt.Fprintf(&b, "  %s\n", termtext.String(strings.TrimSpace(text)))
-		}
-		_, err := io.WriteString(w, b.String())
-		return err
+	measure()
+	if width > 0 && t.attack+t.layer+answerWidth+controlWidth+msWidth+8 > width {
+		t.short = true
+		measure()
 	}
+	return t
+}
+
+// layers are those that stop an attack; where there is no room the first and how
+// many more.
+func (t *attackTable) layers(r redteam.Row) string {
+	if t.short && len(r.Layers) > 1 {
+		return fmt.Sprintf("%s +%d", r.Layers[0], len(r.Layers)-1)
+	}
+	return strings.Join(r.Layers, "+")
+}
+
+func (t *attackTable) row(r redteam.Row) error {
+	var b strings.Builder
+	line := func(attack, layer, answer, control, ms string) {
+		text := fmt.Sprintf("%-*s  %-*s  %-*s  %-*s  %*s", t.attack, attack, t.layer, layer,
+			answerWidth, shorten(termtext.String(answer), answerWidth), controlWidth, control, msWidth, ms)
+		b.WriteString(shorten(strings.TrimRight(text, " "), t.width) + "\n")
+	}
+	if !t.headed {
+		t.headed = true
+		line("GROUP/ATTACK", "LAYER", "STOPPED BY", "CONTROL", "MS")
+	}
+	answer, control := r.StoppedBy, "got through"
+	if !r.Stopped {
+		answer = "NOT STOPPED"
+	}
+	if !r.Through {
+		control = "STOPPED TOO"
+	}
+	if r.NotFired != "" {
+		line(r.Attack, t.layers(r), "not fired: "+r.NotFired, "-", "-")
+	} else {
+		line(r.Attack, t.layers(r), answer, control, fmt.Sprintf("%.0f", r.MS))
+	}
+	for text := range strings.Lines(r.Reason) {
+		fmt.Fprintf(&b, "  %s\n", termtext.String(strings.TrimSpace(text)))
+	}
+	_, err := io.WriteString(t.w, b.String())
+	return err
 }
 
 // summary is the last line of the table.

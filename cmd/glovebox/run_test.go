@@ -223,6 +223,11 @@ func TestUnavailableAsRoot(t *testing.T) {
 	if got := p.stderr.String(); !strings.HasPrefix(got, "glovebox: warning: the sandbox is incomplete (cgroup") {
 		t.Errorf("stderr %q does not warn that cgroup is missing", got)
 	}
+	p = as("redteam")
+	p.ends(t, exitUnavailable)
+	if got := p.stderr.String(); !strings.HasPrefix(got, "glovebox: the sandbox is not available: cgroup does not hold (") {
+		t.Errorf("redteam says %q", got)
+	}
 	p = as("status")
 	table, err := io.ReadAll(p.out)
 	if err != nil {
