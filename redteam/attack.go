@@ -36,6 +36,7 @@ type attack struct {
 	reaches     []string // what it gets at where it gets through; see reachable
 	language    string   // python, sh or c
 	needs       string   // a language beside its own
+	abi         int      // of Landlock, from which on it stops the attack
 	arch        string   // the only machine that has what it attacks
 	profile     string   // of the system call filter; empty: language
 	source      bool     // c: the source itself is the attack, the product's own compile step runs it
@@ -81,6 +82,7 @@ var keys = map[string]func(a *attack, v string) error{
 	"layer":    func(a *attack, v string) error { a.layers = strings.Fields(v); return nil },
 	"reaches":  func(a *attack, v string) error { a.reaches = strings.Fields(v); return nil },
 	"language": func(a *attack, v string) error { return once(&a.language, v) },
+	"landlock": func(a *attack, v string) (err error) { a.abi, err = strconv.Atoi(v); return err },
 	"arch":     func(a *attack, v string) error { return errors.Join(once(&a.arch, v), oneOf(v, "amd64", "arm64")) },
 	"needs":    func(a *attack, v string) error { return errors.Join(once(&a.needs, v), oneOf(v, "python", "c")) },
 	"profile":  func(a *attack, v string) error { return once(&a.profile, v) },

@@ -30,7 +30,7 @@ func TestBatteryAsACompiler(t *testing.T) {
 	for _, a := range all {
 		// A compiler has no network of its own to lose, and what is the compiler's
 		// already has this profile.
-		if a.profile != "" || a.source || a.loopback || slices.Contains(slow, a.id()) || a.unfit() != "" {
+		if a.profile != "" || a.source || a.loopback || slices.Contains(slow, a.id()) || a.unfit() != "" || r.lacks(a) != "" {
 			continue
 		}
 		as := *a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/cell"
+	"github.com/glovebox-dev/glovebox/internal/landlock"
 	"github.com/glovebox-dev/glovebox/languages"
 )
 
@@ -258,6 +259,9 @@ func (r *runner) close() error {
 func (r *runner) fire(ctx context.Context, a *attack) (Row, error) {
 	begin := time.Now()
 	row := a.row()
+	if row.NotFired == "" {
+		row.NotFired = r.lacks(a)
+	}
 	if row.NotFired != "" {
 		return row, nil
 	}
@@ -291,6 +295,17 @@ func (r *runner) fire(ctx context.Context, a *attack) (Row, error) {
 	return row, nil
 }
 
+// lacks says which layer of an attack this host does not have although it is
+// complete: the sandbox does not insist on all of them.
+func (r *runner) lacks(a *attack) string {
+	for _, l := range r.whole.Status().Layers {
+		if !l.Applied && slices.Contains(a.layers, l.Name) {
+			return "no layer " + l.Name + " here"
+		}
+	}
+	return ""
+}
+
 // unfit says why an attack cannot be fired on this host.
 func (a *attack) unfit() string {
 	switch root := os.Geteuid() == 0; {
@@ -298,6 +313,8 @@ func (a *attack) unfit() string {
 		return "needs root"
 	case a.as == "user" && root:
 		return "needs an ordinary user"
+	case a.abi > landlock.ABI() && slices.Equal(a.layers, []string{"landlock"}):
+		return fmt.Sprintf("needs Landlock %d", a.abi)
 	case a.arch != "" && a.arch != runtime.GOARCH:
 		return "needs " + a.arch
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/landlock"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
@@ -37,6 +38,9 @@ func TestEachNamedLayerIsEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, l := range a.layers {
+			if l == "landlock" && a.abi > landlock.ABI() {
+				continue // this kernel's does not speak of it
+			}
 			some := *a
 			some.off = slices.DeleteFunc(slices.Clone(a.off), func(o string) bool { return parts[o] == l })
 			h, err := r.without(&some)

@@ -39,7 +39,9 @@ func newScene(l api.Limits, more map[string]string) *scene {
 	s := &scene{values: maps.Clone(more), limits: l}
 	s.values["hostname"], _ = os.Hostname()
 	s.values["bootid"] = word(readText("/proc/sys/kernel/random/boot_id"), 0)
-	s.values["cmdline"] = fmt.Sprintf("%x", sha256.Sum256([]byte(readText("/proc/cmdline"))))[:12]
+	for name, path := range map[string]string{"cmdline": "/proc/cmdline", "passwd": "/etc/passwd"} {
+		s.values[name] = fmt.Sprintf("%x", sha256.Sum256([]byte(readText(path))))[:12]
+	}
 	s.values["memtotal"] = word(readText("/proc/meminfo"), 1)
 	if lines := strings.SplitN(readText("/proc/cpuinfo"), "\n", 3); len(lines) > 1 {
 		_, after, _ := strings.Cut(lines[1], ":")
