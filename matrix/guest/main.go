@@ -8,6 +8,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -127,9 +128,14 @@ func openPort(name string) (*os.File, error) {
 	return f, nil
 }
 
-// drain waits until the port has sent everything.
+// drain waits until the port has sent everything. The runtime's own signals may
+// interrupt it.
 func drain(port *os.File) error {
-	return unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1)
+	for {
+		if err := unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // release is the kernel's release.
