@@ -128,7 +128,8 @@ func (c *cell) prepareJob(job *cellproto.Job) error {
 	return nil
 }
 
-// writeOffsets makes the monotonic and boot clocks of the guest start at zero.
+// writeOffsets makes the monotonic and boot clocks of the guest start at one
+// second: their coarse forms lag by some milliseconds and must not be below zero.
 func (c *cell) writeOffsets() error {
 	defer unix.Close(c.timens)
 	var out strings.Builder
@@ -141,7 +142,7 @@ func (c *cell) writeOffsets() error {
 			return err
 		}
 		// Seconds only: a sum below zero would be refused.
-		fmt.Fprintf(&out, "%s %d 0\n", clock.name, -ts.Sec)
+		fmt.Fprintf(&out, "%s %d 0\n", clock.name, 1-ts.Sec)
 	}
 	_, err := unix.Write(c.timens, []byte(out.String()))
 	return err
