@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -58,6 +59,10 @@ func TestOpenStdin(t *testing.T) {
 func TestSignalCancels(t *testing.T) {
 	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			// Under nohup these tests ignore a hangup, and so would their children.
+			taken := make(chan os.Signal, 1)
+			signal.Notify(taken, sig)
+			defer signal.Stop(taken)
 			p := prepare(t, "run", "--wall", "60s", "--", "sh", "-c", "echo up; exec sleep 60")
 			p.begin(t)
 			p.line(t)
