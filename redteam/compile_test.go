@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/cell"
-	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // A compiler's cell stops all that a program's cell stops, with the same
@@ -13,19 +12,7 @@ import (
 //
 // proves part of H-27
 func TestBatteryAsACompiler(t *testing.T) {
-	all, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := open(testenv.Init())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	all, r := opened(t)
 	fired := 0
 	for _, a := range all {
 		// A compiler has no network of its own to lose, and what is the compiler's

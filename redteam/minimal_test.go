@@ -9,12 +9,9 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
-// Where a file names several layers, each of them is enough: with one of them
-// back in place the control does not get through any more. A layer that is named
-// without need would hide that another one does not stop the attack.
-//
-// proves part of T-01 T-04
-func TestEachNamedLayerIsEnough(t *testing.T) {
+// opened loads all attacks and opens a runner for them, until the test ends.
+func opened(t *testing.T) ([]*attack, *runner) {
+	t.Helper()
 	all, err := load()
 	if err != nil {
 		t.Fatal(err)
@@ -23,11 +20,21 @@ func TestEachNamedLayerIsEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return all, r
+}
+
+// Where a file names several layers, each of them is enough: with one of them
+// back in place the control does not get through any more. A layer that is named
+// without need would hide that another one does not stop the attack.
+//
+// proves part of T-01 T-04
+func TestEachNamedLayerIsEnough(t *testing.T) {
+	all, r := opened(t)
 	tried := 0
 	for _, a := range all {
 		if len(a.layers) < 2 || a.unfit() != "" {

@@ -66,3 +66,10 @@ func TestCheckMounts(t *testing.T) {
 		t.Error("nonsense was read")
 	}
 }
+
+// The octal escapes of mountinfo are undone before a path is used.
+func TestUnescape(t *testing.T) {
+	if got := Unescape(`/a\040b\011c\012d\134e`); got != "/a b\tc\nd\\e" {
+		t.Errorf("%q", got)
+	}
+}

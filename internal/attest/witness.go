@@ -256,8 +256,10 @@ type Mount struct {
 	Propagates bool
 }
 
-// unescape undoes the octal escapes of mountinfo.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+// Unescape undoes the octal escapes of mountinfo.
+func Unescape(s string) string { return octal.Replace(s) }
+
+var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // ParseMount reads one line.
 func ParseMount(line string) (Mount, error) {
@@ -266,7 +268,7 @@ func ParseMount(line string) (Mount, error) {
 	if !ok || len(f) < 6 || len(g) < 1 {
 		return Mount{}, fmt.Errorf("mountinfo: %q", line)
 	}
-	return Mount{Root: unescape.Replace(f[3]), Point: unescape.Replace(f[4]), Type: g[0], Options: strings.Split(f[5], ","), Super: strings.Split(g[len(g)-1], ","), Propagates: len(f) > 6}, nil
+	return Mount{Root: Unescape(f[3]), Point: Unescape(f[4]), Type: g[0], Options: strings.Split(f[5], ","), Super: strings.Split(g[len(g)-1], ","), Propagates: len(f) > 6}, nil
 }
 
 // Has tells whether the mount has an option.

@@ -66,8 +66,11 @@ func (r *run) collect() {
 	err := g.read(r.c)
 	if err != nil {
 		r.c.kill()
-		if r.ctx.Err() != nil {
+		switch {
+		case r.ctx.Err() != nil:
 			err = context.Cause(r.ctx)
+		case r.h.ctx.Err() != nil:
+			err = api.ErrClosed
 		}
 		g.got, g.refused = nil, append(g.refused, api.RefusedArtifact{Name: ".", Reason: "collecting failed: " + words(err.Error(), maxWords)})
 	}

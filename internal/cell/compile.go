@@ -34,8 +34,11 @@ func (h *Host) compile(ctx context.Context, job *Job) compiled {
 			made.product = product
 			return made
 		}
-		if ctx.Err() != nil { // while the product was collected
+		switch { // while the product was collected
+		case ctx.Err() != nil:
 			verdict, message = api.Canceled, ""
+		case h.ctx.Err() != nil:
+			verdict, message = api.Interrupted, closedMessage
 		}
 	case api.Error:
 		message = "the compiler refused the program"

@@ -183,3 +183,19 @@ func TestCancelWhileCollecting(t *testing.T) {
 		t.Errorf("nobody cancels: %v %+v", err, r)
 	}
 }
+
+// A host that closes while a compiler's product is collected does not wait for it,
+// and does not blame the source.
+func TestCloseWhileCollecting(t *testing.T) {
+	h, f := openFake(t)
+	<-f.taken
+	f.modes <- "files: silent"
+	j := fakeJob(t, h)
+	j.Compile = &Step{Argv: j.Argv, Limits: j.Limits}
+	stop := time.AfterFunc(300*time.Millisecond, func() { _ = h.Close() })
+	defer stop.Stop()
+	r, err := h.Run(t.Context(), j, Streams{})
+	if err != nil || r.Verdict != api.Interrupted || r.Message != "Glovebox was closed" {
+		t.Errorf("%v %+v", err, r)
+	}
+}

@@ -291,6 +291,9 @@ func (r *run) counters() {
 	}
 }
 
+// closedMessage is that of a run which its host's end interrupted.
+const closedMessage = "Glovebox was closed"
+
 // verdict decides by the order of precedence that the contract fixes.
 func (r *run) verdict() {
 	e, res := &r.end, &r.result
@@ -326,7 +329,7 @@ func (r *run) verdict() {
 		res.Verdict = api.Canceled
 	case e.cause == causeClosed:
 		res.Verdict = api.Interrupted
-		res.Message = "Glovebox was closed"
+		res.Message = closedMessage
 	case oom:
 		res.Verdict = api.MemoryLimit
 	case r.out.stdout.over:

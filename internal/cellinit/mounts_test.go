@@ -84,10 +84,3 @@ func TestStepsThroughLinks(t *testing.T) {
 		t.Errorf("outside: %v", left)
 	}
 }
-
-// The octal escapes of mountinfo are undone before a path is used.
-func TestUnescape(t *testing.T) {
-	if got := unescape(`/a\040b\011c\012d\134e`); got != "/a b\tc\nd\\e" {
-		t.Errorf("%q", got)
-	}
-}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/attest"
 )
 
 // Kernels before 5.12 have no mount_setattr. There the whole new root is walked
@@ -39,19 +41,11 @@ func remountReadOnly(path string) error {
 		if !strings.HasPrefix(f[4], path+"/dev/") {
 			flags |= unix.MS_NODEV
 		}
-		if err := unix.Mount("", unescape(f[4]), "", flags, ""); err != nil {
+		if err := unix.Mount("", attest.Unescape(f[4]), "", flags, ""); err != nil {
 			return fmt.Errorf("%s: %w", f[4], err)
 		}
 	}
 	return nil
-}
-
-// unescape undoes the octal escapes of mountinfo.
-func unescape(s string) string {
-	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
-		s = strings.ReplaceAll(s, e[0], e[1])
-	}
-	return s
 }
 
 // restrictOld gives one mount of the disk what mount_setattr would.
