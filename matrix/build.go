@@ -22,8 +22,9 @@ const (
 
 // BuildStatic compiles a program of this module for an architecture, without
 // C, and returns its path. The Go build cache makes a second call cheap.
-func BuildStatic(ctx context.Context, pkg, arch string) (string, error) {
-	return compile(ctx, arch, path.Base(pkg), "build", "-trimpath", "-ldflags=-s -w", "-o", "OUT", pkg)
+func BuildStatic(ctx context.Context, pkg, arch string, flags ...string) (string, error) {
+	args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", "OUT"}, flags...)
+	return compile(ctx, arch, path.Base(pkg), append(args, pkg)...)
 }
 
 // BuildTest compiles the tests of a package of this module without C and

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cell"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
@@ -61,7 +62,7 @@ func TestJudgeCanFail(t *testing.T) {
 	}
 	swapped := *picked[0]
 	swapped.sealed, swapped.control = swapped.control, swapped.sealed
-	r, err := open(testenv.Init())
+	r, err := open(testenv.Init(), cell.Require)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,8 @@ func TestPick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for only, want := range map[string]bool{"filesystem": true, "filesystem/read-*": true, "*/read-canary": true, "nothing": false, "[": false, "filesystem/": false} {
+	for only, want := range map[string]bool{"filesystem": true, "filesystem/read-*": true, "*/read-canary": true, "network,*/read-canary": true,
+		"nothing": false, "[": false, "filesystem/": false, "network,nothing": false, "network,": false} {
 		got, err := pick(all, only)
 		if (err == nil) != want || err == nil && len(got) == 0 || err != nil && !errors.Is(err, ErrPattern) {
 			t.Errorf("%q: %d attacks, %v", only, len(got), err)
