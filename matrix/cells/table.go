@@ -99,7 +99,7 @@ var tests = map[string][]test{
 	"noseccomp":  {{program: "root", run: "TestOnVMSeccompOff"}},
 	"hidepid":    {{program: "root", run: "TestKernelLimits|TestKernelProc|TestOnVMHidepid"}},
 	"seccomp":    {{program: "seccomp", run: "TestKernel|TestInterpreterIsTheKernel"}, {program: "landlock", run: "."}},
-	"groups": {{program: "asuser", run: "."}, {program: "cgroup", run: ".", skip: "AsUser"}, {program: "cgroup", run: ".", skip: "AsRoot", user: true}},
+	"groups":     {{program: "asuser", run: "."}, {program: "cgroup", run: ".", skip: "AsUser"}, {program: "cgroup", run: ".", skip: "AsRoot", user: true}},
 }
 
 // Table is the matrix.
