@@ -336,6 +336,8 @@ func (a *attack) unfit() string {
 		return fmt.Sprintf("needs Landlock %d", a.abi)
 	case a.arch != "" && a.arch != runtime.GOARCH:
 		return "needs " + a.arch
+	case a.wants == "user-namespaces" && !userNamespaces(readText):
+		return "needs a host that lets programs make user namespaces"
 	}
 	need := []string{a.language}
 	if a.needs != "" {
@@ -353,6 +355,14 @@ func (a *attack) unfit() string {
 		}
 	}
 	return ""
+}
+
+// userNamespaces tells whether the host lets a program without privileges make
+// them and be root there, as far as its settings say.
+func userNamespaces(read func(path string) string) bool {
+	is := func(name, value string) bool { return word(read("/proc/sys/"+name), 0) == value }
+	return !is("kernel/unprivileged_userns_clone", "0") && !is("user/max_user_namespaces", "0") &&
+		!is("kernel/apparmor_restrict_unprivileged_userns", "1")
 }
 
 func languageOf(name string) string {

@@ -161,6 +161,38 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// An attack whose control makes a user namespace says so, and is not fired where
+// the host lets no program do that.
+func TestWantsUserNamespaces(t *testing.T) {
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		uses := slices.ContainsFunc(a.files, func(f file) bool { return strings.Contains(string(f.data), "CLONE_NEWUSER") })
+		if uses != (a.wants == "user-namespaces") {
+			t.Errorf("%s makes user namespaces: %v; wants: %q", a.id(), uses, a.wants)
+		}
+	}
+	for name, tt := range map[string]struct {
+		value string
+		want  bool
+	}{
+		"kernel/unprivileged_userns_clone": {"0\n", false}, "user/max_user_namespaces": {"0\n", false},
+		"kernel/apparmor_restrict_unprivileged_userns": {"1\n", false}, "kernel/other": {"0\n", true},
+	} {
+		got := userNamespaces(func(path string) string {
+			if path == "/proc/sys/"+name {
+				return tt.value
+			}
+			return ""
+		})
+		if got != tt.want {
+			t.Errorf("%s %q: %v", name, tt.value, got)
+		}
+	}
+}
+
 // checkExported holds what the package takes from outside against a list.
 func checkExported(t *testing.T) {
 	t.Helper()

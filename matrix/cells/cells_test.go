@@ -197,7 +197,9 @@ func TestJudgeGood(t *testing.T) {
 //
 // proves part of T-16
 func TestJudgeBad(t *testing.T) {
-	status := func(complete bool, lacks ...string) api.Status { return api.Status{Complete: complete, Layers: layers(lacks...)} }
+	status := func(complete bool, lacks ...string) api.Status {
+		return api.Status{Complete: complete, Layers: layers(lacks...)}
+	}
 	result := func(lacks ...string) api.Result {
 		return api.Result{Verdict: api.OK, Evidence: api.Evidence{Layers: layers(lacks...)}}
 	}
