@@ -19,11 +19,12 @@ import (
 	"github.com/glovebox-dev/glovebox/languages"
 )
 
-// Bounds of a whole battery and of one program in it.
+// Bounds of a whole battery and of one program in it, with room for an emulated
+// processor, on which Python alone needs some seconds to start.
 const (
 	maxTime = 10 * time.Minute
-	wallMS  = 5000
-	cpuMS   = 4000
+	wallMS  = 20_000
+	cpuMS   = 15_000
 )
 
 // Options of [Fire].

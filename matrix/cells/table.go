@@ -28,12 +28,12 @@ func (c Cell) Name() string {
 // processors are emulated here; all machines of an architecture together get
 // the whole battery.
 var table = []Cell{
-	{"6.12", "amd64", "trixie", "full", ci, "host memfd sweep seccomp", "filesystem"},
+	{"6.12", "amd64", "trixie", "full", ci, "newhost memfd sweep seccomp", "filesystem"},
 	{"6.12", "amd64", "bookworm", "full", no, "kernel groups", "network shared"},
 	{"6.12", "amd64", "bullseye", "full", no, "kernel", "process ipc"},
 	{"6.1", "amd64", "bookworm", "full", no, "kernel sweep seccomp", "memory identity"},
 	{"6.1", "amd64", "trixie", "full", no, "kernel", "kernel terminal"},
-	{"5.10", "amd64", "bullseye", "full", no, "kernel seccomp", "filesystem"},
+	{"5.10", "amd64", "bullseye", "full", ci, "peak seccomp", "filesystem"},
 	{"6.12", "amd64", "trixie", "no-landlock", no, "nolandlock", "network process"},
 	{"6.1", "amd64", "bookworm", "no-landlock", ci, "nolandlock", "identity"},
 	{"6.12", "amd64", "trixie", "no-userns", no, "limits", "artifacts compile"},
@@ -46,7 +46,7 @@ var table = []Cell{
 	{"5.10", "amd64", "bullseye", "hidepid", no, "hidepid", "ipc"},
 	{"6.1", "amd64", "bookworm", "cgroup-v1", no, "kernel groups", "exhaustion"},
 	{"5.10", "amd64", "bullseye", "cgroup-v1", no, "kernel groups", "exhaustion"},
-	{"6.1", "amd64", "bookworm", "hybrid", no, "kernel groups", "exhaustion"},
+	{"6.1", "amd64", "bookworm", "hybrid", ci, "kernel groups", "terminal"},
 	{"6.12", "amd64", "trixie", "delegated", no, "kernel", "exhaustion"},
 	{"6.1", "amd64", "bookworm", "delegated", no, "kernel", "filesystem"},
 	{"6.12", "amd64", "trixie", "user", no, "tasks", "network"},
@@ -54,7 +54,7 @@ var table = []Cell{
 	{"6.1", "amd64", "bookworm", "no-cgroup", no, "tasks", "memory"},
 	{"6.1", "amd64", "bookworm", "small-swap", ci, "host swap sweep groups", "exhaustion"},
 	{"5.10", "amd64", "bullseye", "v1-swap", ci, "host swap sweep groups", "exhaustion"},
-	{"5.10", "amd64", "bullseye", "v1-uncounted-swap", no, "uncounted", "identity"},
+	{"5.10", "amd64", "bullseye", "v1-uncounted-swap", ci, "uncounted", "ipc"},
 
 	{"6.12", "arm64", "trixie", "full", no, "kernel sweep seccomp", "network memory"},
 	{"6.1", "arm64", "bookworm", "full", ci, "kernel sweep seccomp groups", "kernel"},
@@ -92,6 +92,8 @@ var tests = map[string][]test{
 	"tasks":      {{program: "root", run: "TestKernelTasksWithoutGroup"}},
 	"sweep":      {{program: "root", run: "TestWallSweep"}},
 	"host":       {{program: "root", run: "TestKernel|TestOnVMAny"}, {program: "root", run: "TestKernel", user: true}, {program: "root", run: "TestOnVMHidepid", user: true, hidden: true}},
+	"newhost":    {{program: "root", run: "TestKernel|TestOnVMAny[^K]"}},
+	"peak":       {{program: "root", run: "TestOnVMAnyPeak|TestOnVMAnyMemory"}},
 	"memfd":      {{program: "root", run: "TestOnVMMemfd"}},
 	"swap":       {{program: "root", run: "TestOnVMSwap$"}},
 	"uncounted":  {{program: "root", run: "TestOnVMSwapUncounted"}},
