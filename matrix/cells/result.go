@@ -68,9 +68,7 @@ func (c Cell) judge(steps []step, outputs []matrix.Output) *Result {
 		r.agree(steps, outputs, true, lacks, true)
 	}
 	for i, s := range steps {
-		if err := ended(s, outputs[i]); err != nil {
-			r.fail("%s: %v", s.what, err)
-		}
+		before := len(r.Failures)
 		var err error
 		switch s.kind {
 		case fire:
@@ -79,6 +77,9 @@ func (c Cell) judge(steps []step, outputs []matrix.Output) *Result {
 			err = r.report(reportLine(outputs[i].Stdout))
 		case runTests:
 			err = r.tests(string(outputs[i].Stdout) + string(outputs[i].Stderr))
+		}
+		if end := ended(s, outputs[i]); end != nil && (len(r.Failures) == before || s.kind == runTests) {
+			err = errors.Join(err, end) // the rows of a report say more
 		}
 		if err != nil {
 			r.fail("%s: %v", s.what, err)
