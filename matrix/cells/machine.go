@@ -12,11 +12,12 @@ import (
 	"github.com/glovebox-dev/glovebox/matrix"
 )
 
-// Bounds of the programs in a machine.
+// Bounds of a machine and of the programs in it, for a busy host.
 const (
-	askTime    = 2 * time.Minute
-	attackTime = 6 * time.Minute
-	testTime   = 6 * time.Minute
+	bootTime   = 4 * time.Minute
+	askTime    = 4 * time.Minute
+	attackTime = 10 * time.Minute
+	testTime   = 10 * time.Minute
 )
 
 // What a user with delegated groups has.
@@ -101,7 +102,7 @@ func (c Cell) command(v Variant, user bool, k kind, limit time.Duration, name st
 		Env: []string{"GLOVEBOX_TEST_INIT=/opt/glovebox-init", "GLOVEBOX_TEST_SWEEP=/opt/sweep"}}
 	if user {
 		s.UID = userID
-		s.Cgroup = "user.slice/u1000/app"
+		s.Cgroup = userGroup
 		if v.Delegated {
 			s.Delegate = userOwns
 		}
@@ -140,7 +141,7 @@ func otherGroups(v Variant) string {
 // machine is the cell's machine with its programs.
 func (c Cell) machine(ctx context.Context, p programs, steps []step) (matrix.VM, error) {
 	v, _ := find(c.Variant)
-	vm := matrix.VM{Cgroup: v.Cgroup, Cmdline: v.Cmdline, Sysctls: v.Sysctls, ProcOptions: v.Proc, Swap: v.Swap, MemoryMB: v.MemoryMB}
+	vm := matrix.VM{Cgroup: v.Cgroup, Cmdline: v.Cmdline, Sysctls: v.Sysctls, ProcOptions: v.Proc, Swap: v.Swap, MemoryMB: v.MemoryMB, Boot: bootTime}
 	var err error
 	if vm.Kernel, err = matrix.Fetch(ctx, c.Kernel, c.Arch); err != nil {
 		return vm, err

@@ -37,8 +37,8 @@ const precompiled = "-tags=redteam_precompiled"
 // /opt: all of them static, and none of this host's.
 type programs map[string]string
 
-// build compiles them. What is up to date already costs little.
-func build(ctx context.Context, arch string, logf func(string, ...any)) (programs, error) {
+// build compiles those that these steps need.
+func build(ctx context.Context, arch string, steps []step, logf func(string, ...any)) (programs, error) {
 	cache, err := matrix.CacheDir()
 	if err != nil {
 		return nil, err
@@ -67,6 +67,9 @@ func build(ctx context.Context, arch string, logf func(string, ...any)) (program
 		return nil, err
 	}
 	for name, pkg := range testPackages {
+		if !needed(name+".test", steps) {
+			continue
+		}
 		var flags []string
 		if name == "redteam" {
 			flags = []string{precompiled, overlay}

@@ -66,7 +66,7 @@ func Run(ctx context.Context, cells []Cell, o Options) ([]*Result, error) {
 		if built[c.Arch] != nil {
 			continue
 		}
-		p, err := build(ctx, c.Arch, logf)
+		p, err := build(ctx, c.Arch, stepsOf(cells, c.Arch), logf)
 		if err != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
@@ -94,6 +94,16 @@ func Run(ctx context.Context, cells []Cell, o Options) ([]*Result, error) {
 	return results, context.Cause(ctx)
 }
 
+// stepsOf are the programs that run in the cells of an architecture.
+func stepsOf(cells []Cell, arch string) (out []step) {
+	for _, c := range cells {
+		if c.Arch == arch {
+			out = append(out, c.steps()...)
+		}
+	}
+	return out
+}
+
 // run boots a cell and judges it.
 func (c Cell) run(ctx context.Context, p programs) *Result {
 	begin := time.Now()
@@ -111,7 +121,7 @@ func (c Cell) run(ctx context.Context, p programs) *Result {
 	outputs, err := vm.Run(ctx, commands)
 	r = c.judge(steps, outputs)
 	if err != nil {
-		r.Failures = append([]string{err.Error()}, r.Failures...)
+		r.Failures = []string{err.Error()} // all else follows from it
 	}
 	if r.Release != "" && r.Release != vm.Kernel.Release || r.Machine != "" && r.Machine != c.Arch {
 		r.fail("it ran %s on %s, not %s on %s", r.Release, r.Machine, vm.Kernel.Release, c.Arch)
