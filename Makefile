@@ -3,6 +3,8 @@
 GO         ?= go
 STATICCHECK = v0.8.2
 TESTFLAGS  ?=
+HALF       ?=
+MATRIX     ?=
 FUZZTIME   ?= 20s
 # Packages whose tests do not run under the race detector: their processes are
 # sealed so tightly that its shadow memory has no room.
@@ -26,15 +28,12 @@ build: ## bin/glovebox and bin/glovebox-init, both static
 warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm
 	@bin/glovebox languages --warm --cache-dir .cache/warm >/dev/null
 
-test: warm ## vet, then all tests as root and again as an ordinary user
+test: warm ## vet, then all tests as root and again as an ordinary user (HALF=root or HALF=user: one of the two)
 	$(GO) vet ./...
-	$(GO) run ./internal/testenv/suite -race -norace "$(NORACE)" $(TESTFLAGS)
+	$(GO) run ./internal/testenv/suite $(if $(HALF),-half $(HALF)) $(if $(filter user,$(HALF)),,-race -norace "$(NORACE)") $(TESTFLAGS)
 
-test-root: warm ## only the half of the tests as root
-	$(GO) run ./internal/testenv/suite -half root -race -norace "$(NORACE)" $(TESTFLAGS)
-
-test-user: warm ## only the half as an ordinary user (root lends him control groups)
-	$(GO) run ./internal/testenv/suite -half user $(TESTFLAGS)
+matrix: ## other kernels, arm64 and hosts that lack something, in QEMU (MATRIX="-list", "-ci", "-only '*-arm64-*'", "-jobs 1")
+	$(GO) run ./matrix/cmd/matrix -jobs 2 $(MATRIX)
 
 check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the import policy, the ledger
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './.cache/*')); \
@@ -84,4 +83,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run build warm test test-root test-user check ledger bench soak fuzz mutations fmt install-deps clean
+.PHONY: help run build warm test matrix check ledger bench soak fuzz mutations fmt install-deps clean
