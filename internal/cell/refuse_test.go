@@ -218,11 +218,12 @@ func TestNoProcOfTheHost(t *testing.T) {
 }
 
 // childVar makes this test binary a host program whose hard limit of core files
-// is 0.
+// is 0; it holds the mode.
 const childVar = "GLOVEBOX_CELL_CHILD"
 
 func init() {
-	if os.Getenv(childVar) == "" {
+	mode := Mode(os.Getenv(childVar))
+	if mode == "" {
 		return
 	}
 	os.Unsetenv(childVar)
@@ -232,7 +233,7 @@ func init() {
 	}
 	one := uint64(1)
 	cfg := refuseConfig()
-	cfg.coreLimit = &one // as where core dumps go to a program
+	cfg.Mode, cfg.coreLimit = mode, &one // as where core dumps go to a program
 	h, err := Open(cfg)
 	if err != nil {
 		fmt.Println("refused:", err)
@@ -243,23 +244,30 @@ func init() {
 	json.NewEncoder(os.Stdout).Encode(h.Status().Layers)
 }
 
+// withoutCores is what such a host program says in a mode.
+func withoutCores(t *testing.T, mode Mode) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^$")
+	cmd.Env = append(os.Environ(), childVar+"="+string(mode), "GLOVEBOX_TEST_INIT="+testenv.Init())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
 // Where core dumps go to a program, only a core limit of 1 keeps a guest from
 // starting it. A host program that inherited a hard limit of 0 gets there with
 // CAP_SYS_RESOURCE, and is refused without.
 //
 // proves part of H-12
 func TestCoreLimitOfOne(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe", "-test.run=^$")
-	cmd.Env = append(os.Environ(), childVar+"=1", "GLOVEBOX_TEST_INIT="+testenv.Init())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := withoutCores(t, Require)
 	want := "refused: .*rlimits does not hold .*hard limit is 0"
 	if mayRaiseLimits(t) {
 		want = `"core 1, [^"]*inside: raise-core EPERM`
 	}
-	if !regexp.MustCompile(want).Match(out) {
+	if !regexp.MustCompile(want).MatchString(out) {
 		t.Errorf("got %s, want %s", out, want)
 	}
 }
