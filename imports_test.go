@@ -79,7 +79,7 @@ internal/mutations/run:  internal/mutations
 internal/house:
 internal/house/check:    internal/house
 internal/ledger:
-internal/ledger/gen:     internal/ledger
+internal/ledger/gen:     internal/ledger internal/cell redteam
 internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
@@ -89,7 +89,7 @@ tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit internal/seccomp/headers/refresh internal/mutations/run matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run matrix/... bench examples/... internal/testenv/... tests
 fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
@@ -97,7 +97,7 @@ fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... te
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
 # JSON from outside has one decoder.
 fence encoding/json.Unmarshal:  internal/strictjson matrix/... examples/... internal/testenv/... tests
-fence encoding/json.NewDecoder: internal/strictjson matrix/... examples/... internal/testenv/... tests
+fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/...:       nowhere

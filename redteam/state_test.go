@@ -1,7 +1,6 @@
 package redteam
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -209,7 +209,7 @@ func (s state) network(t *testing.T) {
 			case strings.HasPrefix(name, "udp"):
 				f = f[1:4]
 			case strings.Contains(name, "route"):
-				f = slices.DeleteFunc(f, func(w string) bool { return false })[:3]
+				f = f[:3]
 			}
 			if len(f) > 0 {
 				s["network "+name+" "+strings.Join(f, " ")] = ""
@@ -217,6 +217,10 @@ func (s state) network(t *testing.T) {
 		}
 	}
 }
+
+// noSetting are files of a control group that can be written to and hold figures
+// of use or who is in it, the kernel's own threads among them.
+var noSetting = regexp.MustCompile(`\.(pressure|reclaim|peak|procs|threads)$`)
 
 // groups are the control groups with all that can be set in them.
 func (s state) groups() {
@@ -229,13 +233,10 @@ func (s state) groups() {
 			return nil
 		}
 		var st unix.Stat_t
-		if unix.Lstat(name, &st) != nil || st.Mode&0o200 == 0 || st.Mode&0o400 == 0 || strings.HasSuffix(name, ".pressure") || strings.HasSuffix(name, ".reclaim") || strings.HasSuffix(name, ".peak") {
+		if unix.Lstat(name, &st) != nil || st.Mode&0o600 != 0o600 || noSetting.MatchString(name) {
 			return nil
 		}
 		if b, err := os.ReadFile(name); err == nil {
-			if strings.HasSuffix(name, "cgroup.procs") || strings.HasSuffix(name, "cgroup.threads") {
-				b = bytes.TrimSpace(b) // who is in it
-			}
 			s["group "+name] = string(b)
 		}
 		return nil
