@@ -1,13 +1,21 @@
 package redteam
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,6 +62,9 @@ func TestCompiled(t *testing.T) {
 // compiler; nil where this machine cannot have it.
 func ready(t *testing.T, r *runner, a *attack) *built {
 	t.Helper()
+	if why := a.unfit(); why != "" && a.language != "c" {
+		return nil
+	}
 	if a.language != "c" {
 		b, err := r.build(t.Context(), a)
 		if err != nil {
@@ -107,12 +118,8 @@ func TestBatteryWithoutAnyLayerOnVM(t *testing.T) {
 	}
 	fired, through := 0, 0
 	for _, a := range all {
-		if why := a.unfit(); why != "" && a.language != "c" {
-			t.Logf("not fired: %s %s", a.id(), why)
-			continue
-		}
 		if b := ready(t, r, a); b == nil {
-			t.Logf("not fired: %s needs a compiler", a.id())
+			t.Logf("not fired: %s", a.id())
 		} else if _, err := r.run(t.Context(), r.whole, a, b, &a.control); err == nil {
 			fired, through = fired+1, through+1
 		} else {
@@ -164,100 +171,132 @@ func openBare() (*runner, error) {
 	return r, err
 }
 
-// The state of a machine notices each kind of harm.
+// The same attacks change nothing where there is no cell at all, as plain
+// processes of the machine's root with all his capabilities, but for what they
+// are to themselves: their processes, which may live on, are ended with their
+// group, which bounds nothing.
 //
 // proves part of H-20
-func TestStateNoticesOnVM(t *testing.T) {
+func TestBatteryWithoutACellOnVM(t *testing.T) {
 	machine(t)
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{init: testenv.Init()}
+	for _, dir := range []string{"/box", "/sys/fs/cgroup/glovebox"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(dir)
+	}
 	before := stateOf(t)
-	for _, h := range harms {
-		undo, err := h.do(t)
-		if err != nil {
-			t.Errorf("%s: %v", h.kind, err)
+	fired, through := 0, 0
+	for _, a := range all {
+		b := ready(t, r, a)
+		if b == nil || a.bystander != nil || len(a.artifacts) > 0 { // what a host does, not the attack
+			t.Logf("not fired: %s", a.id())
 			continue
 		}
-		d := before.differ(stateOf(t))
-		undo()
-		if !slices.ContainsFunc(d, func(s string) bool { return strings.HasPrefix(s, h.kind+" ") }) {
-			t.Errorf("%s: not noticed, only %q", h.kind, d)
+		fired++
+		if err := r.plain(t, a, b); err == nil {
+			through++
+		} else {
+			t.Logf("%s: %.300v", a.id(), err)
 		}
-		if d := before.differ(stateOf(t)); len(d) > 0 {
-			t.Errorf("%s: not undone: %q", h.kind, d)
-		}
+	}
+	for _, d := range before.differ(stateOf(t)) {
+		t.Error(d)
+	}
+	t.Logf("%d attacks without a cell, %d as in their controls; compared: %s", fired, through, before)
+	if fired < leastPlain || through < leastThrough {
+		t.Errorf("fired %d, want %d; got through %d, want %d", fired, leastPlain, through, leastThrough)
 	}
 }
 
-// harms are what a program could do to a machine, one of each kind that the
-// state has.
-var harms = []struct {
-	kind string
-	do   func(t *testing.T) (undo func(), err error)
-}{
-	{"file", func(*testing.T) (func(), error) {
-		return func() { os.Remove("/opt/harm") }, os.WriteFile("/opt/harm", []byte("x"), 0o600)
-	}},
-	{"file", func(*testing.T) (func(), error) { // a link beside another name
-		return func() { os.Remove("/usr/lib/harm") }, os.Symlink("/etc", "/usr/lib/harm")
-	}},
-	{"file", func(*testing.T) (func(), error) {
-		return func() { _ = os.Chmod("/etc", 0o755) }, os.Chmod("/etc", 0o777)
-	}},
-	{"process", func(t *testing.T) (func(), error) {
-		p, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
-		return func() { _ = p.Kill(); _, _ = p.Wait() }, err
-	}},
-	{"process", func(*testing.T) (func(), error) {
-		return func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 1, 0) }, unix.Setpriority(unix.PRIO_PROCESS, 1, 5)
-	}},
-	{"mount", func(*testing.T) (func(), error) {
-		return func() { _ = unix.Unmount("/opt", unix.MNT_DETACH) }, unix.Mount("none", "/opt", "tmpfs", 0, "size=4k")
-	}},
-	{"setting", func(*testing.T) (func(), error) {
-		const at = "/proc/sys/kernel/panic_on_oops"
-		old, err := os.ReadFile(at)
-		if err != nil {
-			return nil, err
+const leastPlain = 110
+
+// plain runs an attack as a process of this machine, bounded in time alone.
+func (r *runner) plain(t *testing.T, a *attack, b *built) error {
+	t.Helper()
+	limits, err := a.resolved()
+	if err != nil {
+		return err
+	}
+	s := newScene(limits, map[string]string{"leaked": "nothing"})
+	defer s.close()
+	for _, f := range a.fixtures {
+		if err := fixtures[f](s); err != nil {
+			return err
 		}
-		other := "1"
-		if strings.TrimSpace(string(old)) == "1" {
-			other = "0"
+	}
+	job, err := a.job(b, s, limits)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		entries, _ := os.ReadDir("/box")
+		for _, e := range entries {
+			os.RemoveAll(filepath.Join("/box", e.Name()))
 		}
-		return func() { _ = os.WriteFile(at, old, 0) }, os.WriteFile(at, []byte(other), 0)
-	}},
-	{"setting", func(*testing.T) (func(), error) {
-		old, err := os.Hostname()
-		if err != nil {
-			return nil, err
+	}()
+	for _, f := range job.Files {
+		if err := os.WriteFile(filepath.Join("/box", f.Name), f.Data, fs.FileMode(f.Mode)); err != nil {
+			return err
 		}
-		return func() { _ = unix.Sethostname([]byte(old)) }, unix.Sethostname([]byte("harm"))
-	}},
-	{"ipc", func(*testing.T) (func(), error) {
-		id, err := unix.SysvShmGet(0x676c6f77, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o600)
-		return func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) }, err
-	}},
-	{"network", func(*testing.T) (func(), error) {
-		s := newScene(api.Limits{}, map[string]string{})
-		return s.close, s.listen("tcp", "127.0.0.1:0")
-	}},
-	{"network", func(*testing.T) (func(), error) {
-		s := newScene(api.Limits{}, map[string]string{})
-		return s.close, s.listen("abstract", "")
-	}},
-	{"group", func(*testing.T) (func(), error) {
-		const at = "/sys/fs/cgroup/harm"
-		return func() { _ = unix.Rmdir(at) }, os.Mkdir(at, 0o755)
-	}},
-	{"key", func(*testing.T) (func(), error) {
-		id, err := unix.AddKey("user", "harm", []byte("x"), unix.KEY_SPEC_USER_KEYRING)
-		return func() {
-			_, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, id, unix.KEY_SPEC_USER_KEYRING, 0, 0)
-		}, err
-	}},
-	{"clock", func(*testing.T) (func(), error) {
-		move := func(d time.Duration) error {
-			ts := unix.NsecToTimespec(time.Now().Add(d).UnixNano())
-			return unix.ClockSettime(unix.CLOCK_REALTIME, &ts)
+	}
+	// A group of its own: after cgroup.kill 6.1 ends whoever is born into it.
+	at := filepath.Join("/sys/fs/cgroup/glovebox", strings.ReplaceAll(a.id(), "/", "-"))
+	if err := os.Mkdir(at, 0o755); err != nil {
+		return err
+	}
+	group, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, job.Argv[0], job.Argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout = "/box", job.Env, &out
+	cmd.Stderr = &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd()), Setsid: true}
+	// Whoever is left of it is ended when it has exited, so that nobody holds its
+	// output open.
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	how, _ := cmd.Process.Wait()
+	err = removeGroup(at)
+	_ = cmd.Wait()
+	if err := errors.Join(err, s.match(a.control.lines, out.String())); err != nil {
+		return fmt.Errorf("%v %.100q: %w", how, stderr.String(), err)
+	}
+	return nil
+}
+
+// removeGroup ends whoever is in a control group, waits until nobody is, and
+// removes it.
+func removeGroup(at string) error {
+	events, err := os.Open(filepath.Join(at, "cgroup.events"))
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	if err := os.WriteFile(filepath.Join(at, "cgroup.kill"), []byte("1"), 0); err != nil {
+		return err
+	}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		b := make([]byte, 256)
+		n, err := events.ReadAt(b, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
 		}
-		return func() { _ = move(-time.Hour) }, move(time.Hour)
-	}},
+		if strings.Contains(string(b[:n]), "populated 0") {
+			return unix.Rmdir(at)
+		}
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}, 1000)
+	}
+	return fmt.Errorf("%s is never empty", at)
 }

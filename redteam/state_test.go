@@ -86,7 +86,8 @@ func (s state) processes() {
 			continue
 		}
 		f := strings.Fields(stat[i+1:])
-		if len(f) < 20 || f[1] == "2" || filepath.Base(dir) == "2" {
+		// Without the kernel's own, children of number 2, and those that are over.
+		if len(f) < 20 || f[0] == "Z" || f[1] == "2" || filepath.Base(dir) == "2" {
 			continue
 		}
 		name := strings.TrimSpace(readText(dir + "/comm"))
