@@ -49,6 +49,12 @@ func TestStandIns(t *testing.T) {
 			}
 		}
 	}
+	for _, l := range layers {
+		// What is init's own is there in every mode.
+		if !slices.Contains([]string{"init", "collector"}, l) && !slices.ContainsFunc(cell.Losses(), func(x cell.Loss) bool { return x.Layer == l }) {
+			t.Errorf("the layer %s is not in the table of what auto lets go", l)
+		}
+	}
 	for name := range standIns {
 		if !slices.ContainsFunc(all, func(a *attack) bool { return a.id() == name && slices.Equal(a.layers, []string{"cgroup"}) }) {
 			t.Errorf("%s is no attack that the control group alone stops", name)

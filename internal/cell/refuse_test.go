@@ -71,8 +71,7 @@ var refusals = []struct {
 // for each layer in turn, with the stage and the probe or reading that found it;
 // with nothing left out, the same host opens.
 //
-// proves H-22
-// proves part of T-02
+// proves part of T-02 H-22
 func TestLyingInitIsRefused(t *testing.T) {
 	if why := openLying(t); why != "" {
 		t.Fatalf("with every layer: %s", why)
@@ -82,6 +81,45 @@ func TestLyingInitIsRefused(t *testing.T) {
 			why := openLying(t, c.layer)
 			if !strings.Contains(why, "attest: ") || !regexp.MustCompile(c.found).MatchString(why) {
 				t.Errorf("refused with %q, want attest and %s", why, c.found)
+			}
+		})
+	}
+}
+
+// outsideAlone says for each layer what the host finds by its own reading of the
+// kernel, where nobody judges the probes; "" for what the kernel shows to nobody
+// outside, or in a place that the host does not read.
+var outsideAlone = map[string]string{
+	"root": "mount ", "seccomp": "is not under a filter", "rlimits": "the hard limit", "privileges": "has capabilities",
+	"signals": "has signal handlers", "hidepid": "shows processes of others",
+	"pid": "no first process of a pid namespace", "net": "the net namespace is the host's", "ipc": "the ipc namespace is the host's", "uts": "the uts namespace is the host's",
+	"landlock": "", "dumpable": "", "procmask": "", "cgroup_ns": "",
+}
+
+// The host's own readings find a layer that is missing without the probes inside,
+// for all but four, of which nothing can be seen from outside: there the cell is
+// taken, so it is the other witness that refuses it in TestLyingInitIsRefused. The
+// mode is auto, so that what init says of itself refuses nothing.
+//
+// proves part of H-22
+func TestOutsideWitnessAlone(t *testing.T) {
+	for _, c := range refusals {
+		t.Run(c.layer, func(t *testing.T) {
+			found, ok := outsideAlone[c.layer]
+			if !ok {
+				t.Fatal("is not in the table")
+			}
+			cfg := refuseConfig()
+			cfg.Mode, cfg.insideOff, cfg.probed = Auto, []string{c.layer}, func([]cellproto.ProbeResult) {}
+			h, err := Open(cfg)
+			if err == nil {
+				_ = h.Close()
+			}
+			switch {
+			case found == "" && err != nil:
+				t.Errorf("refused, though nobody judges the probes: %v", err)
+			case found != "" && (err == nil || !strings.Contains(err.Error(), found)):
+				t.Errorf("%v, want %q", err, found)
 			}
 		})
 	}

@@ -141,31 +141,24 @@ func (r *Report) summary(b *strings.Builder, held, part, none, design []entry) {
 		len(held), len(design), ids(design), len(r.Attacks))
 }
 
-func lowerFirst(s string) string {
-	if first, rest, _ := strings.Cut(s, " "); strings.ToUpper(first) != first || len(first) == 1 {
-		return strings.ToLower(s[:1]) + s[1:]
-	} else if rest == "" {
-		return s
-	}
-	return s
-}
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 func (r *Report) never(b *strings.Builder) {
 	b.WriteString("\n## What is not defended\n\nFrom [SECURITY.md](../SECURITY.md#what-is-not-promised); the [threat model](threat-model.md#left-open) has what of the machine can be seen.\n\n")
 	for _, n := range r.Never {
-		fmt.Fprintf(b, "- **%s.** %s\n", n[0], n[1])
+		fmt.Fprintf(b, "- **%s.** %s\n", n[0], strings.ReplaceAll(n[1], "](docs/", "]("))
 	}
 }
 
 // losses is what becomes of a host that lacks a layer.
 func (r *Report) losses(b *strings.Builder) {
-	b.WriteString("\n## What `auto` lets go\n\nFor each layer of the status, what becomes of a host without it. `require` refuses all but the last two, names the layer and the " +
-		"narrowest remedy. Attacks are those of `redteam/` which no other layer stops; where `auto` does not run, nothing is let go.\n\n")
+	b.WriteString("\n## What `auto` lets go\n\nFor each layer of the status, what becomes of a host without it. Who refuses names the layer and the narrowest remedy; who runs " +
+		"says in the status and in every result that the layer does not hold. Where `auto` refuses, nothing is let go.\n\n")
 	b.WriteString("| layer | does not hold on | `require` | `auto` | no longer stopped | what still bounds it |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, l := range r.Losses {
-		require, auto := "refuses", "runs, and says so"
+		require, auto := "refuses", "runs"
 		if !l.Insisted {
-			require = "runs, and says so"
+			require = "runs"
 		}
 		if !l.Runs {
 			auto = "refuses"

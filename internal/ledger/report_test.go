@@ -21,7 +21,7 @@ func TestReport(t *testing.T) {
 		},
 		Losses: []Loss{{Layer: "steel", Missing: "no mill", Insisted: true}, {Layer: "glass", Missing: "no sand", Insisted: true, Runs: true, Gone: "wind", Bound: "rain"}},
 		Code:   []Package{{"in", 10, 1, true}, {"out", 5, 0, false}}, Modules: []string{"m v1"},
-		Never:    [][2]string{{"Glass breaks", "It does."}},
+		Never:    [][2]string{{"Glass breaks", "It does, see [x](docs/x.md)."}},
 		Findings: []Finding{{"It broke.", []string{"O-01"}, []string{"p.TestA"}}},
 		Rejected: []Rejected{{"2026-01-01", "paper", "tore", "glass", "me"}},
 	}
@@ -30,8 +30,8 @@ func TestReport(t *testing.T) {
 	for _, part := range []string{
 		"**Open:** 1 of 4 claims have no test (O-03), and 1 are held in part only (O-02)", "**Never defended:** glass breaks.",
 		"**`auto` lets go:** 1 of the red team's 4 attacks", "**Must be right:** 15 lines of Go and 1 of data", "**Was wrong:** 1 findings",
-		"**Held:** 1 claims, each by the tests named below, and 1 by design (O-04)", "- **Glass breaks.** It does.",
-		"| steel | no mill | refuses | refuses | – | – |\n| glass | no sand | refuses | runs, and says so | wind | rain |",
+		"**Held:** 1 claims, each by the tests named below, and 1 by design (O-04)", "- **Glass breaks.** It does, see [x](x.md).",
+		"| steel | no mill | refuses | refuses | – | – |\n| glass | no sand | refuses | runs | wind | rain |",
 		"- **steel** (`auto` refuses without it; 1): `h/three`\n", "unless something stands in; 2): `g/one`; `h/four` (tape)\n",
 		"| group | steel | glass | attacks |", "| g | 0+1 | 1+1 | 2 |\n| h | 1 | 1 | 2 |\n| all | 1+1 | 2+1 | 4 |", "| in | yes | 10 | 1 |",
 		"| all | 10 lines | 15 | 1 |", "every cell: m v1.", "- It broke. O-01: `p.TestA`", "| 2026-01-01 | paper | tore | glass | me |",
