@@ -24,7 +24,7 @@ func Losses() []Loss { return slices.Clone(losses) }
 
 var losses = []Loss{
 	{Layer: "namespaces", Insisted: true,
-		Missing: "no user namespaces for this user: a kernel without them, user.max_user_namespaces=0, AppArmor's restriction, a container's filter"},
+		Missing: "no user namespaces for this user: a kernel without them or with a limit of none, AppArmor's restriction, a container's filter"},
 	{Layer: "root", Insisted: true, Missing: "a host that refuses mounts in a user namespace"},
 	{Layer: "proc", Insisted: true, Missing: "a host whose own /proc is covered in part, as in Docker, so that the kernel lets nobody mount another"},
 	{Layer: "landlock", Insisted: true, Runs: true,
