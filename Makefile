@@ -21,9 +21,10 @@ help: ## list the targets
 run: install-deps build ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
-build: ## bin/glovebox and bin/glovebox-init, both static
+build: ## bin/glovebox and bin/glovebox-init, both static, and the list of their parts (SPDX)
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
+	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init
 
 warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm
 	@bin/glovebox languages --warm --cache-dir .cache/warm >/dev/null
@@ -35,7 +36,7 @@ test: warm ## vet, then all tests as root and again as an ordinary user (HALF=ro
 matrix: ## other kernels, arm64 and hosts that lack something, in QEMU (MATRIX="-list", "-ci", "-only '*-arm64-*'", "-jobs 1")
 	$(GO) run ./matrix/cmd/matrix -jobs 2 $(MATRIX)
 
-check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the import policy, the ledger
+check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the import policy, the ledger, what is linked
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './.cache/*')); \
 	  test -z "$$unformatted" || { echo "not formatted (make fmt):" $$unformatted; exit 1; }
 	$(GO) vet ./...
@@ -45,9 +46,11 @@ check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the im
 	$(GO) run ./internal/house/check
 	$(GO) test -count=1 -run '^TestImport' .
 	$(GO) run ./internal/ledger/gen -check
+	$(GO) run ./internal/supply/run -check
 
-ledger: ## docs/ledger.json and docs/security-report.md from the tests; proved rows leave docs/open.md
+ledger: ## docs/ledger.json, docs/security-report.md, docs/licenses.md; proved rows leave docs/open.md
 	$(GO) run ./internal/ledger/gen -prune
+	$(GO) run ./internal/supply/run -write
 
 bench: warm ## measure against the peers on this machine
 	$(GO) run ./bench

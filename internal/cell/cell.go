@@ -195,7 +195,7 @@ func (c *cell) handOver(l api.Limits, fresh bool) error {
 
 func (c *cell) want() attest.Want {
 	h := c.h
-	w := attest.Want{Seccomp: h.feat.seccomp, Privileges: !h.off("privileges"), Signals: !h.off("signals"), GuestUID: -1}
+	w := attest.Want{Seccomp: h.feat.seccomp, Privileges: !h.off("privileges"), Signals: !h.off("signals"), First: !h.off("pid"), GuestUID: -1}
 	if h.ids != nil && !h.off("privileges") {
 		w.GuestUID = h.ids.base + c.uid
 	}
