@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // used is what could wear down: counted of this process, of what comes from it
@@ -40,7 +41,7 @@ func usage(t testing.TB) used {
 
 func counted(t testing.TB) used {
 	t.Helper()
-	u := used{"processes": len(descendants(os.Getpid())), "goroutines": runtime.NumGoroutine()}
+	u := used{"processes": len(testenv.Descendants(os.Getpid())), "goroutines": runtime.NumGoroutine()}
 	for name, dir := range map[string]string{"descriptors": "/proc/self/fd", "temporary files": os.TempDir(), "ids": "/run/glovebox/ids"} {
 		list, _ := os.ReadDir(dir)
 		for _, e := range list {
