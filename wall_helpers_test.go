@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -155,14 +154,14 @@ func pause(t *testing.T, b *glovebox.Box, p glovebox.Program) *live {
 	}
 	for _, pid := range testenv.Descendants(os.Getpid()) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if strings.Contains(string(env), "WALL_MARK="+mark+"\x00") && (l.guest == 0 || parentOf(l.guest) == pid) {
+		if strings.Contains(string(env), "WALL_MARK="+mark+"\x00") && (l.guest == 0 || testenv.Parent(l.guest) == pid) {
 			l.guest = pid
 		}
 	}
 	if l.guest == 0 {
 		t.Fatal("the guest is not among the processes of this machine")
 	}
-	l.init = parentOf(l.guest)
+	l.init = testenv.Parent(l.guest)
 	return l
 }
 
@@ -199,17 +198,6 @@ func readFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-var ppid = regexp.MustCompile(`(?m)^PPid:\s*(\d+)$`)
-
-func parentOf(pid int) int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if m := ppid.FindSubmatch(b); m != nil {
-		n, _ := strconv.Atoi(string(m[1]))
-		return n
-	}
-	return 0
 }
 
 // openDir makes a directory of the host that every user may enter, read and

@@ -17,9 +17,10 @@ import (
 // kernel tells: see proc_pid_task(5). There are none of a process that is gone.
 func Children(pid int) []int {
 	var all []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, f := range files {
-		b, _ := os.ReadFile(f)
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	threads, _ := os.ReadDir(dir)
+	for _, thread := range threads {
+		b, _ := os.ReadFile(filepath.Join(dir, thread.Name(), "children"))
 		for _, s := range strings.Fields(string(b)) {
 			if n, err := strconv.Atoi(s); err == nil {
 				all = append(all, n)
@@ -51,6 +52,39 @@ func OpenProcess(t testing.TB, pid int) (pidfd int) {
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	return fd
+}
+
+// HoldDescendant returns a pidfd of a process that comes from this one: nobody else
+// is signalled by it, whatever has happened to the number. The caller closes it. It
+// is negative when there is no such process any more.
+func HoldDescendant(pid int) (pidfd int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	for at := pid; at != os.Getpid(); at = Parent(at) {
+		if at <= 1 {
+			unix.Close(fd)
+			return -1
+		}
+	}
+	if unix.PidfdSendSignal(fd, 0, nil, 0) != nil { // the number may have been another's before
+		unix.Close(fd)
+		return -1
+	}
+	return fd
+}
+
+// Parent is the process that a process belongs to, 0 if it is gone.
+func Parent(pid int) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 2 {
+		return 0
+	}
+	n, _ := strconv.Atoi(f[1])
+	return n
 }
 
 // EndsWithin waits, at most that long, for the process behind a pidfd to end.

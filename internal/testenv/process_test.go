@@ -43,6 +43,14 @@ func TestProcess(t *testing.T) {
 	if got := Descendants(os.Getpid()); !slices.Contains(got, pid) || len(Children(pid)) != 1 || !slices.Contains(got, Children(pid)[0]) {
 		t.Errorf("descendants %v", got)
 	}
+	if Parent(Children(pid)[0]) != pid || Parent(pid) != os.Getpid() {
+		t.Errorf("parents %d and %d", Parent(Children(pid)[0]), Parent(pid))
+	}
+	held := HoldDescendant(Children(pid)[0])
+	if held < 0 || HoldDescendant(os.Getppid()) >= 0 || HoldDescendant(1) >= 0 {
+		t.Error("a child is not held, or a stranger is")
+	}
+	unix.Close(held)
 	in.Write([]byte("\n"))
 	if !EndsWithin(fd, 10*time.Second) {
 		t.Error("the end is not noticed")
@@ -51,7 +59,7 @@ func TestProcess(t *testing.T) {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
-	if _, err := CPUTime(pid); err == nil || OpenProcess(t, pid) >= 0 || slices.Contains(Children(os.Getpid()), pid) {
+	if _, err := CPUTime(pid); err == nil || OpenProcess(t, pid) >= 0 || HoldDescendant(pid) >= 0 || Parent(pid) != 0 || slices.Contains(Children(os.Getpid()), pid) {
 		t.Errorf("after its end: %v", err)
 	}
 }
