@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -140,7 +141,12 @@ func (c *cell) build(a *cellproto.Arm) (*cellproto.Armed, error) {
 	if err := cellproto.WriteFrame(c.control, cellproto.TypeArm, a.Encode()); err != nil {
 		return nil, &stageError{"arm", silent(err)}
 	}
-	t, p, err := cellproto.ReadFrame(c.control, maxReply)
+	return readReport(c.control)
+}
+
+// readReport reads what init says of the cell that it has built, or why it has not.
+func readReport(init io.Reader) (*cellproto.Armed, error) {
+	t, p, err := cellproto.ReadFrame(init, maxReply)
 	if err != nil {
 		return nil, &stageError{"arm", silent(err)}
 	}

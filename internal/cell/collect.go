@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func (r *run) collect() {
 	stop := context.AfterFunc(r.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })
 	defer stop()
 	defer context.AfterFunc(r.h.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })()
-	err := g.read(r.c)
+	err := g.read(r.c.control)
 	if err != nil {
 		r.c.kill()
 		switch {
@@ -97,10 +98,10 @@ func (r *run) starved() bool {
 
 // read takes frames until there is no more. An honest init sends no piece that is
 // not full but the last of each file.
-func (g *gathering) read(c *cell) error {
+func (g *gathering) read(init io.Reader) error {
 	buf := make([]byte, 0, cellproto.MaxPieceFrame)
 	for range g.want.Files + g.want.Bytes/cellproto.MaxPiece + maxRefused + 1 {
-		t, p, err := cellproto.ReadFrameInto(c.control, cellproto.MaxPieceFrame, buf)
+		t, p, err := cellproto.ReadFrameInto(init, cellproto.MaxPieceFrame, buf)
 		if err != nil {
 			return err
 		}
