@@ -14,7 +14,7 @@ import (
 //
 // proves part of T-13
 func FuzzFileName(f *testing.F) {
-	for _, s := range []string{"a", "a/b.txt", "../a", "a//b", "a/./b", "/a", "-a", "@a", "~", "a\\b", "a\x00b", "\xff", "a\u202eb", "é", strings.Repeat("a/", 16) + "a", strings.Repeat("x", 256)} {
+	for _, s := range []string{"a", "a/b.txt", "../a", "a/../b", "a//b", "a/./b", "/a", "-a", "@a", "~", "a\\b", "a\x00b", "\xff", "a\u202eb", "é", strings.Repeat("a/", 16) + "a", strings.Repeat("x", 256)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -90,6 +90,7 @@ func plainMatch(pattern, name []string) bool {
 func FuzzLimits(f *testing.F) {
 	f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), false)
 	f.Add(int64(500), int64(500), int64(-1), int64(8<<20), int64(1<<62), int64(3), true)
+	f.Add(int64(1<<50), int64(0), int64(0), int64(0), int64(0), int64(0), false)
 	f.Add(int64(49), int64(1), int64(4096), int64(1<<40), int64(-1<<63), int64(1<<63-1), false)
 	f.Fuzz(func(t *testing.T, wall, cpu, pids, memory, out, disk int64, compile bool) {
 		l := Limits{WallMS: wall, CPUMS: cpu, Pids: pids, MemoryBytes: memory, StdoutBytes: out, DiskBytes: disk}

@@ -20,6 +20,10 @@ func FuzzObjection(f *testing.F) {
 	f.Add("a/b", "l", uint32(unix.S_IFLNK|0o777), uint64(1), uint64(7), int64(10), 1, uint64(0))
 	f.Add("a", "f", uint32(unix.S_IFREG|0o4755), uint64(2), uint64(8), int64(1<<40), 16, uint64(5))
 	f.Add("a", "-x\n\xff", uint32(unix.S_IFCHR), uint64(1), uint64(7), int64(-1), 15, uint64(4))
+	f.Add("a", "other", uint32(unix.S_IFREG|0o644), uint64(1), uint64(8), int64(10), 0, uint64(0))
+	f.Add("a", "deep", uint32(unix.S_IFDIR|0o755), uint64(2), uint64(7), int64(0), 15, uint64(0))
+	f.Add("a", "tty", uint32(unix.S_IFCHR|0o644), uint64(1), uint64(7), int64(0), 0, uint64(0))
+	f.Add("-a", "x", uint32(unix.S_IFREG|0o644), uint64(1), uint64(7), int64(10), 0, uint64(0))
 	f.Fuzz(func(t *testing.T, dir, name string, mode uint32, links, dev uint64, size int64, depth int, sent uint64) {
 		if strings.Contains(name, "/") || depth < 0 || depth > api.MaxNameParts {
 			return // what a directory cannot hold, and no walk comes to

@@ -142,6 +142,9 @@ func TestDecodeSeeds(t *testing.T) {
 		if _, encode, err := decoders[name](p); err != nil || !bytes.Equal(encode(), p) {
 			t.Errorf("%s: the sample does not come back: %v", name, err)
 		}
+		if _, _, err := decoders[name](append(bytes.Clone(p), 0)); !errors.Is(err, cellproto.ErrMalformed) {
+			t.Errorf("%s: a byte too many: %v", name, err)
+		}
 		seeds = append(seeds, p)
 	}
 	for name := range decoders {
