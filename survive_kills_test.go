@@ -3,6 +3,7 @@ package glovebox_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -432,8 +433,10 @@ func wearDownByKills(t *testing.T, cells int) {
 		free <- &killer{t: t, b: newBox(t, o)}
 	}
 	ends := make(chan string, cells+100)
+	step := testenv.Progress(t, cells)
 	one := func(i int) {
 		k := <-free
+		defer step()
 		ends <- k.run(seed, i)
 		free <- k
 	}
@@ -443,13 +446,7 @@ func wearDownByKills(t *testing.T, cells int) {
 	for e := range ends {
 		count[e]++
 	}
-	for _, e := range slices.Sorted(func(yield func(string) bool) {
-		for e := range count {
-			if !yield(e) {
-				return
-			}
-		}
-	}) {
+	for _, e := range slices.Sorted(maps.Keys(count)) {
 		t.Logf("%5d %s", count[e], e)
 	}
 }

@@ -198,7 +198,9 @@ func wearDown(t *testing.T, cells int) {
 	o := options()
 	o.Armed = 2
 	b := newBox(t, o)
-	flat(t, func() { abreast(40, 4, func(i int) { wear(t, b, i) }) }, func() { abreast(cells, 4, func(i int) { wear(t, b, i) }) })
+	step := testenv.Progress(t, cells)
+	one := func(i int) { wear(t, b, i); step() }
+	flat(t, func() { abreast(40, 4, func(i int) { wear(t, b, i) }) }, func() { abreast(cells, 4, one) })
 }
 
 // flat wants nothing to have become more by what wears. What comes first brings pools

@@ -44,7 +44,7 @@ func main() {
 	flag.Uint64Var(&s.seed, "seed", 0, "what picks them; 0 is by chance")
 	flag.StringVar(&s.word, "run", "", "only those with this `word` in name, file or test")
 	flag.BoolVar(&s.quick, "quick", false, "none whose test is slow")
-	flag.DurationVar(&s.within, "within", 0, "begin none after this time; 0 is no bound")
+	flag.DurationVar(&s.within, "within", time.Hour*24, "the longest it may take: what is not done by then is left out")
 	flag.Parse()
 	ok, err := run(&s)
 	if err != nil {
@@ -99,16 +99,18 @@ func run(s *settings) (bool, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("build: %w\n%s", err, out)
 	}
+	ctx, cancel := context.WithDeadline(context.Background(), start.Add(s.within))
+	defer cancel()
 	count := map[string]int{}
 	var bad []string
 	sound := map[string]bool{} // tests that pass without a mutation
 	for i, m := range all {
 		begin := time.Now()
-		if s.within > 0 && begin.Sub(start) > s.within {
+		said, why := try(ctx, dir, m, sound)
+		if ctx.Err() != nil { // it may be that which has ended the test
 			fmt.Printf("%v are over: %d are left out\n", s.within, len(all)-i)
 			break
 		}
-		said, why := try(dir, m, sound)
 		count[said]++
 		if said != "killed" {
 			bad = append(bad, said+" "+m.Name)
@@ -124,10 +126,10 @@ func run(s *settings) (bool, error) {
 
 // try runs the test of one mutation without it, once for each test, and with
 // it, and puts the file back.
-func try(dir string, m mutations.Mutation, sound map[string]bool) (said, why string) {
+func try(ctx context.Context, dir string, m mutations.Mutation, sound map[string]bool) (said, why string) {
 	key := m.Package + " " + m.Test
 	if !sound[key] {
-		if out, err := test(dir, m); err != nil || strings.Contains(out, "no tests to run") {
+		if out, err := test(ctx, dir, m); err != nil || strings.Contains(out, "no tests to run") {
 			return "BROKEN", ": fails without it too\n" + tail(out)
 		}
 		sound[key] = true
@@ -144,7 +146,7 @@ func try(dir string, m mutations.Mutation, sound map[string]bool) (said, why str
 	if err != nil {
 		return "BROKEN", ": " + err.Error()
 	}
-	out, err := test(dir, m)
+	out, err := test(ctx, dir, m)
 	if put := os.WriteFile(file, raw, 0o644); put != nil {
 		return "BROKEN", ": " + put.Error()
 	}
@@ -158,8 +160,8 @@ func try(dir string, m mutations.Mutation, sound map[string]bool) (said, why str
 }
 
 // test runs the test of a mutation; the error says that it failed.
-func test(dir string, m mutations.Mutation) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+func test(ctx context.Context, dir string, m mutations.Mutation) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	parts := strings.Split(m.Test, "/")
 	for i := range parts {
