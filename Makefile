@@ -6,6 +6,7 @@ TESTFLAGS  ?=
 HALF       ?=
 MATRIX     ?=
 FUZZTIME   ?= 20s
+SOAKFUZZ   ?= 10m
 # Packages whose tests do not run under the race detector: their processes are
 # sealed so tightly that its shadow memory has no room.
 NORACE     ?= ./internal/cellinit/...
@@ -55,16 +56,13 @@ ledger: ## docs/ledger.json, docs/security-report.md, docs/licenses.md; proved r
 bench: warm ## measure against the peers on this machine
 	$(GO) run ./bench
 
-soak: warm ## the long loops that look for leaks
-	$(GO) test -tags soak -run Soak -timeout 120m -v ./...
+soak: warm ## hours: the long loops, every mutation, each fuzz target for SOAKFUZZ (10m); SOAK="-only loops" does a part
+	$(GO) run ./internal/testenv/soak -fuzz $(SOAKFUZZ) $(SOAK)
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
-	  done; done
+	$(GO) run ./internal/testenv/soak -only fuzz -fuzz $(FUZZTIME)
 
-mutations: ## take guards of the wall away, one at a time, and see their tests fail (MUTATIONS="-n 10 -seed 7" picks ten)
+mutations: ## take guards of the wall away, one at a time, and see their tests fail (MUTATIONS="-n 10 -quick -within 4m" tries ten)
 	$(GO) run ./internal/mutations/run $(MUTATIONS)
 
 fmt: ## format the Go files
