@@ -436,11 +436,10 @@ func wearDownByKills(t *testing.T, cells int) {
 	step := testenv.Progress(t, cells)
 	one := func(i int) {
 		k := <-free
-		defer step()
 		ends <- k.run(seed, i)
 		free <- k
 	}
-	flat(t, func() { abreast(100, boxes, func(i int) { one(cells + i) }) }, func() { abreast(cells, boxes, one) })
+	flat(t, func() { abreast(40, boxes, func(i int) { one(cells + i) }) }, func() { abreast(cells, boxes, func(i int) { one(i); step() }) })
 	close(ends)
 	count := map[string]int{}
 	for e := range ends {
