@@ -50,6 +50,8 @@ type taking struct {
 	event   func(Event)
 	stream  bool
 	folders []cell.Folder
+	trace   *cell.Trace
+	traced  *Trace
 }
 
 // check refuses options that contradict each other, or that wait for the caller to
@@ -102,6 +104,17 @@ func WithFolder(folder, at string) RunOption {
 	return func(t *taking) { t.folders = append(t.folders, cell.Folder{Source: folder, At: at}) }
 }
 
+// WithTrace has the program's system calls counted, those of its compiler too, and
+// fills to before [Running.Wait] returns, if a cell was started. With learn, calls
+// that the profile refuses and that are on the list of what may be learnt are let
+// through, see [Trace]; what is always denied or ends the cell is answered as in any
+// run, and so is everything without learn. All other layers hold: where one is missing,
+// or the kernel cannot report calls, the error wraps [ErrSandboxUnavailable].
+// Every call waits for its answer, so the program is slower; its limits are the same.
+func WithTrace(to *Trace, learn bool) RunOption {
+	return func(t *taking) { t.traced, t.trace = to, &cell.Trace{Learn: learn} }
+}
+
 // Running is a program on its way. It is safe for concurrent use.
 type Running struct {
 	id     string
@@ -129,7 +142,7 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 	if err := t.check(signals != nil); err != nil {
 		return nil, err
 	}
-	job.Folders = t.folders
+	job.Folders, job.Trace = t.folders, t.trace
 	r := &Running{id: newID(), done: make(chan struct{}), signals: signals}
 	s := cell.Streams{Stdin: t.stdin, Signals: signals}
 	if p.Stdin != nil && t.stdin == nil {
@@ -149,6 +162,9 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 		defer close(r.done)
 		defer r.cancel()
 		r.result, r.err = b.host.Run(ctx, job, s)
+		if t.traced != nil {
+			*t.traced = t.trace.Result
+		}
 		if r.result != nil && r.result.ID == "" { // else the last event has it, and its reader
 			r.result.ID = r.id
 		}

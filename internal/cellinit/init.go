@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,12 @@ type cell struct {
 	deadline int            // timerfd
 	listener chan int       // to the thread that waits for calls of the kill class
 	signals  chan int       // to the thread that passes signals on: the guest's pidfd
+
+	// Of a traced cell.
+	awake    chan struct{} // the thread that listens is
+	watch    atomic.Int32  // its listener; 0 not yet, below it never
+	sealed   uint32        // the sealed thread's number
+	lastWord atomic.Bool   // the guest has ended, see endTrace
 
 	write sync.Mutex // one frame at a time on the control socket
 }
