@@ -61,31 +61,24 @@ type seccompNotif struct {
 const seccompIoctlNotifRecv = 0xc0502100
 
 // denied waits for one call of the kill class, reports its number and ends the
-// cell. The call is never answered: there is nothing to continue. A caller that a
-// signal took out of its call meanwhile has made it all the same; the number is
-// not known then.
+// cell. The call is never answered: there is nothing to continue. Its caller is
+// killed before this process ends, since the end of the listener would answer
+// ENOSYS and let it run on for a moment. A caller that a signal took out of its
+// call meanwhile has made it all the same; the number is not known then.
 func (c *cell) denied(listener int) {
 	var n seccompNotif
 	errno := unix.EINTR
 	for errno == unix.EINTR {
-		errno = receive(listener, &n)
+		_, _, errno = syscall.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIoctlNotifRecv, uintptr(unsafe.Pointer(&n)))
 	}
-	c.write.Lock() // for good: how the guest dies now is nothing to report
-	if errno == unix.ENOENT {
-		n.NR = -1
-	}
-	c.endDenied(&n, errno == 0 || errno == unix.ENOENT)
-}
-
-// endDenied ends the cell, with a report of the call if it is known. The caller
-// holds the control socket for good. Who made the call is killed before this
-// process ends, since the end of the listener would answer ENOSYS and let it run
-// on for a moment.
-func (c *cell) endDenied(n *seccompNotif, known bool) {
+	c.write.Lock()     // for good: how the guest dies now is nothing to report
 	if !c.off("pid") { // else the namespace is not the cell's
 		_ = unix.Kill(-1, unix.SIGKILL)
 	}
-	if known {
+	if errno == unix.ENOENT {
+		n.NR = -1
+	}
+	if errno == 0 || errno == unix.ENOENT {
 		d := cellproto.Denied{Arch: uint64(n.Arch), Number: uint64(uint32(n.NR))}
 		_ = cellproto.WriteFrame(fdWriter(FDControl), cellproto.TypeDenied, d.Encode())
 	}
@@ -109,23 +102,6 @@ const (
 	waitKillableBit = 1 << 5 // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 )
 
-// receive waits for a call that is held.
-func receive(listener int, n *seccompNotif) unix.Errno {
-	*n = seccompNotif{} // the kernel insists
-	_, _, errno := syscall.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIoctlNotifRecv, uintptr(unsafe.Pointer(n)))
-	return errno
-}
-
-// answer gives a held call its answer: an errno, or 0 to let it go on. One whose
-// caller is gone needs none.
-func answer(listener int, id uint64, errno unix.Errno) {
-	r := seccompResp{ID: id, Error: -int32(errno)}
-	if errno == 0 {
-		r.Flags = notifContinue
-	}
-	_, _, _ = syscall.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIoctlNotifSend, uintptr(unsafe.Pointer(&r)))
-}
-
 // installWatch loads a program on this thread alone and returns its listener.
 // Where the kernel can, a call that the listener has seen waits for its answer
 // whatever signal comes, and the two hand the processor to each other.
@@ -135,11 +111,6 @@ func installWatch(program []byte) (int, error) {
 		fd, err = loadFilter(program, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
 	}
 	return fd, err
-}
-
-// quicken is refused before Linux 6.6, which costs time only.
-func quicken(listener int) {
-	_, _, _ = syscall.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIoctlNotifSetFlags, notifSyncWake)
 }
 
 // instructions reads a program as the kernel would.

@@ -220,19 +220,8 @@ func getTraced(d *decoder, c *TracedCall) {
 }
 
 // Encode returns the payload of a TypeTraced frame.
-func (t *Traced) Encode() []byte { return t.encode(nil) }
-
-// Frame puts the whole frame into buf: init has no collector of garbage, and says
-// this often.
-func (t *Traced) Frame(buf []byte) []byte {
-	b := t.encode(append(buf[:0], make([]byte, headerLen)...))
-	binary.BigEndian.PutUint32(b, uint32(len(b)-headerLen))
-	b[headerLen-1] = byte(TypeTraced)
-	return b
-}
-
-func (t *Traced) encode(b []byte) []byte {
-	e := &encoder{b: b}
+func (t *Traced) Encode() []byte {
+	e := &encoder{}
 	e.flag(t.Final)
 	encodeList(e, t.Calls, putTraced)
 	return e.b
