@@ -104,15 +104,26 @@ func WithFolder(folder, at string) RunOption {
 	return func(t *taking) { t.folders = append(t.folders, cell.Folder{Source: folder, At: at}) }
 }
 
+// Tracing says how a program is traced. The zero value counts what the profile
+// refuses and changes nothing of the run.
+type Tracing struct {
+	// Learn lets calls through that the profile refuses and that are on the list of
+	// what may be learnt, which reach nothing beyond the cell. What is always denied
+	// or ends the cell is answered as in any run.
+	Learn bool
+	// Allowed counts the calls that the profile allows too, but for futex and the
+	// returns from signal handlers. Each then waits some microseconds for its answer,
+	// and one that a signal meets while it waits returns EINTR if the program's
+	// handler has no SA_RESTART, even if it never did before.
+	Allowed bool
+}
+
 // WithTrace has the program's system calls counted, those of its compiler too, and
-// fills to before [Running.Wait] returns, if a cell was started. With learn, calls
-// that the profile refuses and that are on the list of what may be learnt are let
-// through, see [Trace]; what is always denied or ends the cell is answered as in any
-// run, and so is everything without learn. All other layers hold: where one is missing,
-// or the kernel cannot report calls, the error wraps [ErrSandboxUnavailable].
-// Every call waits for its answer, so the program is slower; its limits are the same.
-func WithTrace(to *Trace, learn bool) RunOption {
-	return func(t *taking) { t.traced, t.trace = to, &cell.Trace{Learn: learn} }
+// fills to before [Running.Wait] returns, if a cell was started. All other layers hold
+// and all limits are the same: where a layer is missing, or the kernel cannot report
+// calls, the error wraps [ErrSandboxUnavailable].
+func WithTrace(to *Trace, how Tracing) RunOption {
+	return func(t *taking) { t.traced, t.trace = to, &cell.Trace{Learn: how.Learn, Allowed: how.Allowed} }
 }
 
 // Running is a program on its way. It is safe for concurrent use.

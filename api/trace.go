@@ -24,7 +24,7 @@ type TracedStep struct {
 
 // Answers to a traced call.
 const (
-	TraceAllowed   = "allowed"   // the profile allows it
+	TraceAllowed   = "allowed"   // the profile allows it; only counted if that was asked
 	TraceLearnable = "learnable" // the profile refuses it, this trace let it through
 	TraceRefused   = "refused"   // it got Errno, as without a trace
 	TraceKilled    = "killed"    // of the kill class: it ended the cell, as without a trace

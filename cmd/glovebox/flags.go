@@ -26,7 +26,8 @@ type runFlags struct {
 	profile  string
 	sandbox  string
 	json     string
-	strict   bool // of trace
+	strict   bool // of trace, as refused is
+	refused  bool
 
 	artifacts []string // patterns
 	out       string

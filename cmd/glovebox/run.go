@@ -129,7 +129,7 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 	defer cancel(nil)
 	out := newSink(f.json, cmd.OutOrStdout(), stderr, dest, cancel)
 	if tracing != nil {
-		opts = append(opts, glovebox.WithTrace(&tracing.trace, !tracing.strict))
+		opts = append(opts, glovebox.WithTrace(&tracing.trace, tracing.how))
 		out.tracing = tracing
 	}
 	running, err := box.Start(ctx, p, append(opts, glovebox.WithEvents(out.event))...)

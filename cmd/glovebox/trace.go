@@ -20,7 +20,7 @@ const traceLong = `The program runs as under glovebox run, in a whole cell, and 
 the end a table on stderr tells each call, how often it was made, and what it was answered:
 
   allowed    the profile allows it
-  refused    it got the errno that it gets without a trace, and so did the calls that are always denied
+  refused    it got the errno that it gets without a trace: calls that are always denied, and all that cannot be learnt
   learnable  the profile refuses it, and the trace let it through: one of a short list of calls that reach nothing beyond
              the cell. With --strict it is refused and only named
   killed     it ended the cell, as without a trace
@@ -30,13 +30,15 @@ program that goes on without a call does not need it: many try a newer call firs
 
 Only the list of system calls is loosened, and only by the learnable ones. Where any other layer is missing nothing is
 traced, whatever --sandbox says (exit status 4). Each call waits for its answer, some ten microseconds, under the same
-limits as ever: a long program may need a longer --wall. A program ended by a limit has counts that are a lower bound, at
-least half of the truth. Returns from signal handlers are not counted. The flags, and the exit status, are those of run.`
+limits as ever: a long program may need a longer --wall. A call that a signal meets while it waits can fail with EINTR
+where it never did; with --refused the calls that are allowed do not wait, and are not counted. Those of futex and the
+returns from signal handlers never wait. A program that a limit ends has counts that are lower bounds, at least half of
+the truth. The flags, and the exit status, are those of run.`
 
 // tracing is a trace that the command line asks for.
 type tracing struct {
-	strict bool
-	trace  glovebox.Trace
+	how   glovebox.Tracing
+	trace glovebox.Trace
 }
 
 // traced is the object of trace --json.
@@ -57,7 +59,7 @@ func newTrace() *cobra.Command {
 			"glovebox trace --json -l node -e 'console.log(1)' | jq -r '.trace.steps[].calls[] | select(.answer != \"allowed\") | .call'",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return run(cmd, f, args, &tracing{strict: f.strict})
+			return run(cmd, f, args, &tracing{how: glovebox.Tracing{Learn: !f.strict, Allowed: !f.refused}})
 		},
 	}
 	f.add(cmd)
@@ -68,6 +70,7 @@ func newTrace() *cobra.Command {
 // addTrace adds the flags of trace that run has not, or has in another form.
 func (f *runFlags) addTrace(g *cobra.Command) {
 	g.Flags().BoolVar(&f.strict, "strict", false, "let no refused call through, only name those that could be learnt")
+	g.Flags().BoolVar(&f.refused, "refused", false, "count only what the profile does not allow; the program is as fast as ever")
 	g.Flags().BoolFunc("json", "print one JSON object with the result and the trace", func(v string) error {
 		if f.json = ""; v == "true" {
 			f.json = "object"

@@ -325,7 +325,7 @@ func (h *Host) arming(k kind, pol *policy, uid, gid int, nonce []byte) *cellprot
 	a.Passwd, a.Group = identity(uid, gid)
 	a.Guest, a.Init = pol.guest, pol.init
 	if h.feat.seccomp {
-		a.Filter, a.Notify = pol.program, !h.off("notify") && k.traced == untraced
+		a.Filter, a.Notify = pol.program, !h.off("notify") && !k.traced.on
 		a.Watch, a.Judge = pol.watch, pol.judge
 	}
 	return a

@@ -37,7 +37,7 @@ func loadPolicy(k kind, additions []string, off func(layer string) bool) (*polic
 	if !ok {
 		return nil, fmt.Errorf("no system call table for this machine")
 	}
-	if k.traced != untraced {
+	if k.traced.on {
 		return tracePolicy(p, arch, k.traced, off("judge"))
 	}
 	program, err := p.Compile(arch, !off("notify"))
@@ -90,7 +90,7 @@ func (p *plan) hash(pol *policy) string {
 	d := sha256.New()
 	fmt.Fprintln(d, pol.Hash(), pol.guest, pol.init)
 	p.write(d)
-	d.Write(pol.judge)
+	d.Write(pol.judge) // and whatever a trace lets through
 	fmt.Fprintln(d, procKeep, procCommon, attest.Names(nil, false))
 	return hex.EncodeToString(d.Sum(nil))
 }

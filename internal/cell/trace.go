@@ -18,27 +18,20 @@ type Trace struct {
 	// Learn lets calls of the learnable list through. Otherwise every call is
 	// answered as without a trace.
 	Learn bool
+	// Allowed has the calls that the profile allows counted too.
+	Allowed bool
 	// Result is filled before Run returns.
 	Result api.Trace
 }
 
-// traced is the form of a trace that a cell is sealed for.
-type traced int
-
-const (
-	untraced traced = iota
-	counting        // and no more
-	learning
-)
+// traced is the form of a trace that a cell is sealed for; the zero value is none.
+type traced struct{ on, learn, allowed bool }
 
 func (t *Trace) kind() traced {
-	switch {
-	case t == nil:
-		return untraced
-	case t.Learn:
-		return learning
+	if t == nil {
+		return traced{}
 	}
-	return counting
+	return traced{true, t.Learn, t.Allowed}
 }
 
 // tracePolicy compiles a profile for a traced cell, which is one of a negative
@@ -48,10 +41,10 @@ func tracePolicy(p *seccomp.Policy, arch seccomp.Arch, form traced, all bool) (*
 	switch {
 	case all:
 		learn = seccomp.LearnAll
-	case form == learning:
+	case form.learn:
 		learn = seccomp.LearnListed
 	}
-	programs, err := p.CompileTrace(arch, learn)
+	programs, err := p.CompileTrace(arch, learn, form.allowed)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +137,14 @@ func (r *run) traced() {
 	} else {
 		t.Result.Profile = r.job.Profile
 	}
+	if r.end.exec != 0 { // what was counted is of the process that should have become the guest
+		r.calls = callCounts{}
+		step.Exact = true
+	}
 	for k, n := range r.calls.all {
+		if !t.Allowed && uint32(k.answer) == seccomp.JudgeAllow {
+			continue // the execs, which are always reported
+		}
 		step.Calls = append(step.Calls, tracedCall(pol, k, n))
 	}
 	slices.SortFunc(step.Calls, func(a, b api.TracedCall) int {

@@ -1,6 +1,10 @@
 package cellinit
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // listen is the life of the thread that has the listener.
 func (c *cell) listen(listener int) {
@@ -8,7 +12,7 @@ func (c *cell) listen(listener int) {
 		c.denied(listener)
 		return
 	}
-	t := &tracer{c: c, judge: instructions(c.arm.Judge), self: c.sealed}
+	t := &tracer{c: c, out: FDControl, judge: instructions(c.arm.Judge), self: c.sealed}
 	c.awake <- struct{}{}
 	t.run()
 }
@@ -34,6 +38,7 @@ func (c *cell) startTrace() error {
 func (c *cell) endTrace() {
 	if len(c.arm.Judge) > 0 {
 		c.lastWord.Store(true)
-		_ = unix.Getppid()
+		// Every trace holds this one, and no policy allows it.
+		_, _, _ = syscall.RawSyscall(unix.SYS_SECCOMP, 0xffff, 0, 0)
 	}
 }

@@ -22,6 +22,7 @@ import (
 // the runtime gave to this thread stays with it.
 type tracer struct {
 	c        *cell
+	out      uintptr // the control socket
 	listener uintptr
 	self     uint32 // the sealed thread
 	judge    []unix.SockFilter
@@ -256,7 +257,7 @@ func (t *tracer) write() {
 	payload := uint32(t.size - 5)
 	t.frame[0], t.frame[1], t.frame[2], t.frame[3] = byte(payload>>24), byte(payload>>16), byte(payload>>8), byte(payload)
 	for done := 0; done < t.size; {
-		n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, FDControl, uintptr(unsafe.Pointer(&t.frame[done])), uintptr(t.size-done))
+		n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, t.out, uintptr(unsafe.Pointer(&t.frame[done])), uintptr(t.size-done))
 		switch errno {
 		case 0:
 			done += int(n)

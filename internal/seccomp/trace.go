@@ -61,17 +61,18 @@ type TracePrograms struct {
 	// Base is for every thread of init, and so for the guest: what the policy
 	// allows, and ENOSYS for the rest, unless Watch says more.
 	Base []unix.SockFilter
-	// Watch is for the guest and the thread that starts it: every call is held and
-	// reported to the listener.
+	// Watch is for the guest and the thread that starts it: a call is held and
+	// reported to the listener. execve and seccomp always are.
 	Watch []unix.SockFilter
 	// Judge is not for the kernel: the listener runs it to find the answer to a call
 	// that is held. It is the policy's own filter, but for what is learnt.
 	Judge []unix.SockFilter
 }
 
-// CompileTrace makes the programs of a trace for X86_64 or Aarch64. The answer to a call that no listener
-// gives is ENOSYS. It returns the errors of Compile.
-func (p *Policy) CompileTrace(a Arch, learn Learn) (*TracePrograms, error) {
+// CompileTrace makes the programs of a trace for X86_64 or Aarch64. With allowed, the calls that the policy
+// allows are held too, but for the unwatched ones. The answer to a call that no listener gives is ENOSYS. It
+// returns the errors of Compile.
+func (p *Policy) CompileTrace(a Arch, learn Learn, allowed bool) (*TracePrograms, error) {
 	var t TracePrograms
 	var err error
 	// To the kernel a notification outranks SECCOMP_RET_TRACE, and the latter is ENOSYS where nobody traces.
@@ -90,13 +91,21 @@ func (p *Policy) CompileTrace(a Arch, learn Learn) (*TracePrograms, error) {
 	if t.Judge, err = listed.compile(a, judge); err != nil {
 		return nil, err
 	}
-	t.Watch = watchProgram(a)
-	return &t, nil
+	if allowed {
+		t.Watch = watchProgram(a)
+		return &t, nil
+	}
+	hold := &builder{memo: map[node]int{}, kill: unix.SECCOMP_RET_USER_NOTIF, refuse: unix.SECCOMP_RET_USER_NOTIF}
+	rows := p.copyRows()
+	rows["execve"] = &row{name: "execve", last: Answer{Kind: Kill}} // which is held: the guest begins with one
+	t.Watch, err = (&Policy{rows: rows}).compile(a, hold)
+	return &t, err
 }
 
-// Unwatched are the calls that a trace does not hold: the kernel's own returns from a signal handler and to an
-// interrupted call, which a program cannot begin anew if a signal comes while they wait.
-var Unwatched = []string{"rt_sigreturn", "restart_syscall"}
+// Unwatched are the calls that no trace holds: a signal that comes while a call waits for its answer can make it
+// return EINTR, and these never do. They are the kernel's own returns from a signal handler and to an interrupted
+// call, and futex, whose callers in libc end the process then.
+var Unwatched = []string{"rt_sigreturn", "restart_syscall", "futex"}
 
 // watchProgram holds every call but the unwatched ones of the machine's own entry.
 func watchProgram(a Arch) []unix.SockFilter {
