@@ -111,6 +111,7 @@ func (d *derived) write(l *languages.Language) {
 	if err := unix.Uname(&uts); err != nil {
 		d.t.Fatal(err)
 	}
+	kernel, _, _ := strings.Cut(unix.ByteSliceToString(uts.Release[:]), "-")
 	release := "an unknown release"
 	text, _ := os.ReadFile("/etc/os-release")
 	for line := range strings.Lines(string(text)) {
@@ -121,7 +122,7 @@ func (d *derived) write(l *languages.Language) {
 	out := fmt.Sprintf("# The system calls of %s's smoke program and of testdata/languages/%s, compilers included: what is allowed, and what\n"+
 		"# was refused with its errno. \"loopback\" stands before what only programs with that network call.\n"+
 		"# From %s, %s, Linux %s, by go test -run Derive -update-traces .\n",
-		l.Title, l.Name, version, release, unix.ByteSliceToString(uts.Release[:]))
+		l.Title, l.Name, version, release, kernel)
 	for _, line := range slices.Sorted(maps.Keys(d.lines)) {
 		out += line + "\n"
 	}

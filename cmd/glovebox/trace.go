@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -72,8 +74,12 @@ func (f *runFlags) addTrace(g *cobra.Command) {
 	g.Flags().BoolVar(&f.strict, "strict", false, "let no refused call through, only name those that could be learnt")
 	g.Flags().BoolVar(&f.refused, "refused", false, "count only what the profile does not allow; the program is as fast as ever")
 	g.Flags().BoolFunc("json", "print one JSON object with the result and the trace", func(v string) error {
-		if f.json = ""; v == "true" {
+		on, err := strconv.ParseBool(v)
+		if f.json = ""; on {
 			f.json = "object"
+		}
+		if err != nil {
+			return errors.New("events of a trace cannot be had; it is one object")
 		}
 		return nil
 	})
