@@ -13,7 +13,6 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
-	"github.com/glovebox-dev/glovebox/languages"
 )
 
 // trace runs a program under a trace.
@@ -364,26 +363,5 @@ func TestTraceNeedsEveryLayer(t *testing.T) {
 	_, err := b.Run(t.Context(), glovebox.Program{Command: []string{"true"}}, glovebox.WithTrace(&tr, glovebox.Tracing{Learn: true, Allowed: true}))
 	if !errors.As(err, &missing) || !strings.Contains(missing.Reason, "landlock") || len(tr.Steps) > 0 {
 		t.Errorf("%v, %+v", err, tr)
-	}
-}
-
-// The smoke programs of all languages do under a trace what they do without, and make no call that they do not get.
-//
-// proves part of O-13
-func TestTraceLanguagesSmoke(t *testing.T) {
-	for _, l := range languages.Builtin() {
-		t.Run(l.Name, func(t *testing.T) {
-			p := glovebox.Program{Language: l.Name, Source: l.Smoke.Source, Limits: glovebox.Limits{WallMS: 60_000}}
-			if len(l.Compile) > 0 {
-				p.Limits.Compile = &glovebox.Limits{WallMS: 300_000, CPUMS: 300_000}
-			}
-			r, tr := trace(t, box(t), p, false)
-			if r.Verdict != "ok" || r.Stdout != l.Smoke.Stdout || r.Stderr != "" {
-				t.Errorf("%s %q %q", r.Verdict, r.Stdout, r.Stderr)
-			}
-			if calls := tracedCalls(t, tr); calls["execve allowed"] == 0 || calls["exit_group allowed"] == 0 {
-				t.Errorf("%v", calls)
-			}
-		})
 	}
 }

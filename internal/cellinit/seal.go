@@ -174,9 +174,9 @@ func (c *cell) privileges() error {
 }
 
 // startKillers makes the thread that waits for calls of the kill class, or of a
-// traced guest for all calls, and the one that passes the host's signals on. They take the guest's ids, since only
-// such a thread may signal the guest when init has an id of its own; the sealed
-// one is busy waiting.
+// traced guest for all calls, and the one that passes the host's signals on. They
+// take the guest's ids, since only such a thread may signal the guest when init has
+// an id of its own; the sealed one is busy waiting.
 func (c *cell) startKillers(uid, gid uintptr) error {
 	c.listener, c.signals, c.awake = make(chan int, 1), make(chan int, 1), make(chan struct{})
 	ready := make(chan error)

@@ -121,7 +121,7 @@ func unneeded(allowed []string, need map[string]bool, reasons map[string]string)
 // The profile allows what the programs of every language need, by their traces, and no more: what it allows besides has
 // its reason, call by call.
 //
-// proves O-13
+// proves part of O-13
 func TestProfileIsWhatProgramsNeed(t *testing.T) {
 	always, loopback := needed(t)
 	reasons := untraced(t)
