@@ -114,29 +114,8 @@ func (c *cell) first() error {
 	if runtime.GOMAXPROCS(0) != 2 { // one for each of the two threads that work
 		runtime.GOMAXPROCS(2)
 	}
-	spareThreads()
 	c.step("first")
 	return nil
-}
-
-// spareThreads makes the threads that the Go runtime could want later, when a
-// thread of its blocks. The number of init's threads is counted before the
-// guest gets its share of tasks, and must not grow after that.
-func spareThreads() {
-	const spare = 3
-	up, down := make(chan struct{}), make(chan struct{})
-	for range spare {
-		go func() {
-			runtime.LockOSThread() // a parked locked goroutine keeps its thread to itself
-			up <- struct{}{}
-			<-down
-			runtime.UnlockOSThread()
-		}()
-	}
-	for range spare {
-		<-up
-	}
-	close(down)
 }
 
 // keep is the main thread's life after sealing: the second keeper of the

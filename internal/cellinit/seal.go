@@ -29,6 +29,7 @@ func (c *cell) seal() error {
 		{"landlock", c.landlockInit},
 		{"rlimits", c.fixedRlimits},
 		{"privileges", c.privileges},
+		{"threads", c.threads},
 		{"landlock", c.landlockGuest},
 		{"signals", c.defaultSignals},
 		{"seccomp", c.seccomp},
@@ -198,6 +199,40 @@ func (c *cell) startKillers(uid, gid uintptr) error {
 	return errors.Join(<-ready, <-ready)
 }
 
+// threads makes what is left of init's threads: afterwards its number of them
+// stays what it is.
+func (c *cell) threads() error {
+	if c.listener == nil { // the privileges were left out
+		if err := c.startKillers(uintptr(os.Getuid()), uintptr(os.Getgid())); err != nil {
+			return err
+		}
+	}
+	spareThreads()
+	return nil
+}
+
+// spareThreads makes the threads that the Go runtime could want later, when one
+// of its own blocks. They come after all goroutines that keep a thread to
+// themselves. One wanted once the guest's limits stand could be refused: the
+// group's task limit and RLIMIT_NPROC are init's too, and the runtime then ends
+// the process without a word.
+func spareThreads() {
+	const spare = 4
+	up, down := make(chan struct{}), make(chan struct{})
+	for range spare {
+		go func() {
+			runtime.LockOSThread() // a parked locked goroutine keeps its thread to itself
+			up <- struct{}{}
+			<-down
+			runtime.UnlockOSThread()
+		}()
+	}
+	for range spare {
+		<-up
+	}
+	close(down)
+}
+
 // pass sends the guest what comes on the control socket, on which there is
 // nothing else once it runs. It is known by its pidfd: its number could be
 // another's by now.
@@ -309,11 +344,6 @@ func (c *cell) seccomp() error {
 	fd, err := installFilter(c.arm.Filter, c.arm.Notify)
 	if err != nil {
 		return err
-	}
-	if fd >= 0 && c.listener == nil { // the privileges were left out
-		if err := c.startKillers(uintptr(os.Getuid()), uintptr(os.Getgid())); err != nil {
-			return err
-		}
 	}
 	if fd >= 0 {
 		c.listener <- fd
