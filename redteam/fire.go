@@ -20,11 +20,11 @@ import (
 )
 
 // Bounds of a whole battery and of one program in it, with room for an emulated
-// processor, on which Python alone needs some seconds to start.
+// processor on a busy host, on which Python alone needs many seconds to start.
 const (
 	maxTime = 10 * time.Minute
-	wallMS  = 20_000
-	cpuMS   = 15_000
+	wallMS  = 60_000
+	cpuMS   = 60_000
 )
 
 // Options of [Fire].
