@@ -86,10 +86,12 @@ var keys = map[string]func(a *attack, v string) error{
 	"landlock": func(a *attack, v string) (err error) { a.abi, err = strconv.Atoi(v); return err },
 	"arch":     func(a *attack, v string) error { return errors.Join(once(&a.arch, v), oneOf(v, "amd64", "arm64")) },
 	"needs":    func(a *attack, v string) error { return errors.Join(once(&a.needs, v), oneOf(v, "python", "c")) },
-	"wants":    func(a *attack, v string) error { return errors.Join(once(&a.wants, v), oneOf(v, "user-namespaces")) },
-	"profile":  func(a *attack, v string) error { return once(&a.profile, v) },
-	"args":     func(a *attack, v string) error { a.args = strings.Fields(v); return nil },
-	"env":      func(a *attack, v string) error { a.env = append(a.env, v); return nil },
+	"wants": func(a *attack, v string) error {
+		return errors.Join(once(&a.wants, v), oneOf(v, "user-namespaces", "locked-memory"))
+	},
+	"profile": func(a *attack, v string) error { return once(&a.profile, v) },
+	"args":    func(a *attack, v string) error { a.args = strings.Fields(v); return nil },
+	"env":     func(a *attack, v string) error { a.env = append(a.env, v); return nil },
 	"network": func(a *attack, v string) error {
 		a.loopback = v == "loopback"
 		return oneOf(v, "none", "loopback")

@@ -117,7 +117,7 @@ type bystander struct {
 // beside starts the bystander and returns once it says "ready".
 func (r *runner) beside(ctx context.Context, h *cell.Host, b *built, s *scene) (*bystander, error) {
 	limits := api.DefaultLimits()
-	limits.OpenFiles = 4096
+	limits.OpenFiles, limits.WallMS, limits.CPUMS = 4096, wallMS, cpuMS
 	job := &cell.Job{Profile: cell.DefaultProfile, Files: b.beside.files, Argv: b.beside.argv, Env: baseEnv, Limits: limits}
 	in, w := io.Pipe()
 	by := &bystander{in: w, out: make(chan struct{})}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/cell"
 	"github.com/glovebox-dev/glovebox/internal/landlock"
@@ -20,11 +22,11 @@ import (
 )
 
 // Bounds of a whole battery and of one program in it, with room for an emulated
-// processor, on which Python alone needs some seconds to start.
+// processor on a busy host, on which Python alone needs many seconds to start.
 const (
 	maxTime = 10 * time.Minute
-	wallMS  = 20_000
-	cpuMS   = 15_000
+	wallMS  = 60_000
+	cpuMS   = 60_000
 )
 
 // Options of [Fire].
@@ -339,6 +341,8 @@ func (a *attack) unfit() string {
 		return "needs " + a.arch
 	case a.wants == "user-namespaces" && !userNamespaces(readText):
 		return "needs a host that lets programs make user namespaces"
+	case a.wants == "locked-memory" && !lockedMemory():
+		return "needs a limit on locked memory of 1 MiB or more"
 	}
 	need := []string{a.language}
 	if a.needs != "" {
@@ -356,6 +360,13 @@ func (a *attack) unfit() string {
 		}
 	}
 	return ""
+}
+
+// lockedMemory tells whether this process, whose limits a control has, may lock
+// as much as the battery does: old kernels begin with 64 KiB.
+func lockedMemory() bool {
+	var l unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) == nil && l.Max >= 1<<20
 }
 
 // userNamespaces tells whether the host lets a program without privileges make

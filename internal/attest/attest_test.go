@@ -68,6 +68,17 @@ func TestCheckMounts(t *testing.T) {
 }
 
 // The octal escapes of mountinfo are undone before a path is used.
+func TestOnlyRoots(t *testing.T) {
+	for list, want := range map[string]bool{
+		"0::/\n": true, "4:memory:/\n3:cpu,cpuacct:/\n0::/\n": true, "": true,
+		"0::/glovebox/c1\n": false, "4:memory:/\n3:cpu:/x\n": false, "4:memory:/x\n3:cpu:/\n": false, "0::/..\n": false, "\n": false, "x": false,
+	} {
+		if got := onlyRoots([]byte(list)); got != want {
+			t.Errorf("%q: %v", list, got)
+		}
+	}
+}
+
 func TestUnescape(t *testing.T) {
 	if got := Unescape(`/a\040b\011c\012d\134e`); got != "/a b\tc\nd\\e" {
 		t.Errorf("%q", got)

@@ -107,15 +107,25 @@ func cgroupProbe() unix.Errno {
 	}
 	defer unix.Close(fd)
 	n, err := unix.Read(fd, buf)
-	if err != nil || n == 0 {
+	switch {
+	case err != nil:
 		return toErrno(err)
-	}
-	for _, line := range bytes.Split(bytes.TrimSpace(buf[:n]), []byte("\n")) {
-		if !bytes.HasSuffix(line, []byte(":/")) {
-			return 0
-		}
+	case n == len(buf) || !onlyRoots(buf[:n]):
+		return 0
 	}
 	return refused
+}
+
+// onlyRoots tells whether each line of a list of control groups names a root. The
+// list of a kernel on which no hierarchy was ever mounted is empty, and names none
+// of the host's.
+func onlyRoots(list []byte) bool {
+	for line := range bytes.Lines(list) {
+		if !bytes.HasSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte(":/")) {
+			return false
+		}
+	}
+	return true
 }
 
 // capabilityProbe reads the sets of this thread and asks for one more.

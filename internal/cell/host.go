@@ -34,6 +34,7 @@ type Host struct {
 	groups   *cgroup.Parent // nil: none usable
 	own      map[string]string
 	status   api.Status
+	lasting  []api.Layer // of the status, which are not a single cell's
 
 	launching sync.Mutex
 	launcher  *launcher

@@ -205,7 +205,8 @@ func (h *Host) prove() error {
 		}
 		return h.unavailable(stage, err.Error())
 	}
-	h.status.Layers = append(slices.Clone(c.evidence.Layers), c.measurable(), c.mortal(keep))
+	h.lasting = []api.Layer{c.measurable(), c.mortal(keep)}
+	h.status.Layers = slices.Concat(c.evidence.Layers, h.lasting)
 	h.status.Complete = true
 	h.status.Warnings = append(h.status.Warnings, h.powerfulGroups()...)
 	var missing []string

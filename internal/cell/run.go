@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -137,6 +138,7 @@ func (r *run) do() {
 	}
 	r.c, r.result.Warm = c, warm
 	r.result.Evidence = c.evidence
+	r.result.Evidence.Layers = slices.Concat(c.evidence.Layers, c.h.lasting)
 	if err := r.start(); err != nil {
 		r.failed(err)
 		c.kill()

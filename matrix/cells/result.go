@@ -61,11 +61,7 @@ func (c Cell) judge(steps []step, outputs []matrix.Output) *Result {
 	r := &Result{Cell: c.Name(), Layers: []api.Layer{}, Fired: []string{}, Failures: []string{}}
 	r.agree(steps, outputs, false, c.lacks(), v.Refuses)
 	if len(v.UserLacks) > 0 {
-		lacks := slices.Clone(v.UserLacks)
-		for _, l := range c.lacks() {
-			lacks = append(lacks, l)
-		}
-		r.agree(steps, outputs, true, lacks, true)
+		r.agree(steps, outputs, true, slices.Concat(v.UserLacks, c.lacks()), true)
 	}
 	for i, s := range steps {
 		before := len(r.Failures)
