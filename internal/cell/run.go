@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,9 @@ type Streams struct {
 	// Event is called for every event, from one goroutine at a time; a slow
 	// callback slows the guest's output, not its deadlines.
 	Event func(api.Event)
+	// Channel is called once a worker runs with the host's end of its standard
+	// input, which is closed with the run.
+	Channel func(*os.File)
 	// Signals are passed to the guest's first process while it runs.
 	Signals <-chan unix.Signal
 }
@@ -190,7 +194,7 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 // armed is the reserve of armed cells of a kind, nil if there is none.
 func (h *Host) armed(k kind) *reserve {
 	switch k {
-	case defaultKind():
+	case h.usual():
 		return h.pool
 	case makerKind():
 		h.making.Do(h.makers.run)
@@ -306,6 +310,10 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 // reader that never ends is left behind at its own next read.
 func (r *run) feed() {
 	in, w := r.streams.Stdin, r.c.stdin
+	if r.streams.Channel != nil {
+		r.streams.Channel(w)
+		return
+	}
 	if in == nil {
 		w.Close()
 		return
