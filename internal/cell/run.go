@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +28,8 @@ type Streams struct {
 	// Event is called for every event, from one goroutine at a time; a slow
 	// callback slows the guest's output, not its deadlines.
 	Event func(api.Event)
-	// Channel is called once a worker runs with the host's end of its standard
-	// input, which is closed with the run.
-	Channel func(*os.File)
+	// Channel is called once a worker runs.
+	Channel func(*Channel)
 	// Signals are passed to the guest's first process while it runs.
 	Signals <-chan unix.Signal
 }
@@ -311,7 +309,7 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 func (r *run) feed() {
 	in, w := r.streams.Stdin, r.c.stdin
 	if r.streams.Channel != nil {
-		r.streams.Channel(w)
+		r.streams.Channel(&Channel{File: w, run: r})
 		return
 	}
 	if in == nil {
