@@ -145,3 +145,22 @@ func (c *Channel) Sealed() (attest.Sealed, error) {
 
 // Evidence is what was seen of the cell before the worker was started.
 func (c *Channel) Evidence() api.Evidence { return c.run.c.evidence }
+
+// Stale tells a worker that was made of what the host no longer has, after an
+// update of the engine for one: it should serve nobody any more.
+func (c *Channel) Stale() bool {
+	h := c.run.h
+	h.renew()
+	return !c.run.c.place.slot.l.usable()
+}
+
+// CPU is the processor time of the cell so far, false where no control group
+// counts it.
+func (c *Channel) CPU() (time.Duration, bool) {
+	g := c.run.c.place.group
+	if g == nil {
+		return 0, false
+	}
+	us, err := g.CPUUsec()
+	return time.Duration(us-c.run.cpuBase) * time.Microsecond, err == nil
+}
