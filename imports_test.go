@@ -61,6 +61,10 @@ internal/cell:       api internal/seccomp internal/cgroup internal/landlock inte
 internal/cell:       golang.org/x/sys/...
 tests internal/cell: internal/cellinit
 
+# The JavaScript engine. Host programs may look for its file, and never load it.
+internal/jsc/library:
+internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
+
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
