@@ -124,12 +124,14 @@ func die(text string) {
 	os.Exit(3)
 }
 
-// limit answers whether the code ends.
+// limit answers whether the code ends; c.limited is what SetTimeLimit was given last.
 func (c *Context) limit() uintptr {
 	if c.decide == nil || c.decide() {
 		c.ended = true
 		return 1
 	}
+	// The engine's timer does not start again by itself.
+	c.SetTimeLimit(c.limited, c.decide)
 	return 0
 }
 

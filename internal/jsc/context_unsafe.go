@@ -23,6 +23,7 @@ type Context struct {
 	global  uintptr
 	class   uintptr // of functions that call back
 	handler Handler
+	limited time.Duration
 	decide  func() bool // asked when a time limit is over
 	ended   bool        // the time limit has ended what runs
 	panics  int
@@ -161,7 +162,7 @@ func (c *Context) OnUnhandledRejection(function *Value) error {
 }
 
 // ProxyTarget returns what a Proxy stands for, itself perhaps one, and whether
-// it is a Proxy. No trap runs. A revoked one has no target and is null.
+// it is a Proxy. No trap runs. A revoked one keeps its target.
 func (c *Context) ProxyTarget(v *Value) (*Value, bool) {
 	if c.fn.objectGetProxyTarget == 0 || v.Type() != Object {
 		return nil, false
@@ -176,14 +177,15 @@ func (c *Context) ProxyTarget(v *Value) (*Value, bool) {
 // SetTimeLimit has decide asked, on the engine's thread and in the midst of what runs,
 // whenever code has used about limit of processor time since it was last asked or began;
 // true ends the code with ErrTerminated. No limit starts with a limit of 0. A nil decide is always true.
-// decide must not call the engine.
+// decide may call SetTimeLimit, and nothing else of the engine.
 func (c *Context) SetTimeLimit(limit time.Duration, decide func() bool) {
 	c.enter()
 	if limit <= 0 {
+		c.limited, c.decide = 0, nil
 		call(c.fn.contextGroupClearTimeLimit, c.group)
 		return
 	}
-	c.decide = decide
+	c.limited, c.decide = limit, decide
 	c.fn.contextGroupSetTimeLimit(c.group, limit.Seconds(), callback(), limitMark)
 }
 

@@ -24,6 +24,7 @@ type Engine struct {
 	options Options
 	dropped int
 	tid     int // the thread that may use it
+	handle  uintptr
 	fn      symbols
 	before  [lastSignal + 1]action
 	context *Context
@@ -32,7 +33,7 @@ type Engine struct {
 var loaded atomic.Bool
 
 // Load drops what the environment would tell the engine, sets the options and
-// maps the library by its absolute name; a file that is not among lib.Files
+// maps the library by its absolute name; a file that is not among Options.Files
 // and was mapped all the same is an error. The calling goroutine must be locked to its
 // thread (runtime.LockOSThread) and stay so: only it may use the engine from
 // then on. A failed Load cannot be repeated.
@@ -44,9 +45,11 @@ func load(lib library.Library, o Options, more ...string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := lib.Files()
-	if err != nil {
-		return nil, err
+	files := o.Files
+	if files == nil {
+		if files, err = lib.Files(); err != nil {
+			return nil, err
+		}
 	}
 	if !loaded.CompareAndSwap(false, true) {
 		return nil, ErrLoaded
@@ -65,14 +68,13 @@ func load(lib library.Library, o Options, more ...string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	handle, err := purego.Dlopen(lib.Path, purego.RTLD_NOW|purego.RTLD_LOCAL)
-	if err != nil {
+	if e.handle, err = purego.Dlopen(lib.Path, purego.RTLD_NOW|purego.RTLD_LOCAL); err != nil {
 		return nil, fmt.Errorf("jsc: %w", err)
 	}
 	if err := onlyFiles(before, files); err != nil {
 		return nil, err
 	}
-	if err := e.fn.resolve(handle); err != nil {
+	if err := e.fn.resolve(e.handle); err != nil {
 		return nil, err
 	}
 	return e, e.chooseSignal()

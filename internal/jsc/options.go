@@ -29,10 +29,14 @@ func (m Mode) String() string {
 type Options struct {
 	Mode        Mode
 	WebAssembly bool // have WebAssembly; by default the engine is told to have none
+
+	// Files are all that may be mapped with the engine, absolute names without
+	// symbolic links. Nil means Library.Files, which takes some milliseconds to find out.
+	Files []string
 }
 
-// settings returns the engine's options, name and value, as it takes them from
-// the environment. What the mode does not say is the same for all.
+// settings returns the engine's options, name and value, as it and its libraries
+// take them from the environment. What the mode does not say is the same for all.
 func (o Options) settings() ([]string, error) {
 	list := []string{
 		// Values are held from Go's stacks, which no collector scans: between a
@@ -45,6 +49,7 @@ func (o Options) settings() ([]string, error) {
 		"JSC_useShadowRealm=0",
 		"JSC_useProfiler=0",
 		"JSC_useSamplingProfiler=0",
+		"TZ=UTC",                          // the host's time zone is not the guest's business, and its file is not there
 		"JSC_useWasmFaultSignalHandler=0", // no handler of SIGSEGV beside Go's
 		"JSC_useWasmFastMemory=0",         // no reservations of gigabytes
 		// One marker thread: a worker's processor time is limited, and a cell's threads are counted.

@@ -10,34 +10,35 @@ import (
 // are all words are called by address; the few that take or give a double are
 // bound to a Go function, which costs more.
 type symbols struct {
-	contextGroupCreate, contextGroupClearTimeLimit                          uintptr
-	globalContextCreateInGroup, globalContextSetEvalEnabled                 uintptr
-	contextGetGlobalObject, unhandledRejection                              uintptr
-	evaluateScript, checkScriptSyntax                                       uintptr
-	classCreate, objectMake, objectGetPrivate                               uintptr
-	objectCallAsFunction, objectIsFunction, objectMakeError                 uintptr
-	objectMakeTypedArray, objectTypedArrayBuffer                            uintptr
-	objectTypedArrayLength, objectTypedArrayOffset                          uintptr
-	objectArrayBufferPtr, objectArrayBufferLength                           uintptr
-	objectCopyPropertyNames, propertyNameCount, propertyNameRelease         uintptr
-	objectGetProperty                                                       uintptr
-	objectGetProxyTarget                                                    uintptr // 0 where the engine has none
-	valueProtect, valueUnprotect, valueGetType, valueTypedArrayType         uintptr
-	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString    uintptr
-	valueToBoolean, valueToStringCopy                                       uintptr
-	stringCreate, stringLength, stringCharacters, stringRelease             uintptr
-	garbageCollect, reportExtraMemory, configureSignal, setRemoteInspection uintptr
-	valueToNumber                                                           func(ctx, value uintptr, exception *uintptr) float64
-	valueMakeNumber                                                         func(ctx uintptr, number float64) uintptr
-	contextGroupSetTimeLimit                                                func(group uintptr, seconds float64, callback, data uintptr)
+	contextGroupCreate, contextGroupClearTimeLimit                       uintptr
+	globalContextCreateInGroup, globalContextSetEvalEnabled              uintptr
+	contextGetGlobalObject, unhandledRejection                           uintptr
+	evaluateScript                                                       uintptr
+	classCreate, objectMake, objectGetPrivate                            uintptr
+	objectCallAsFunction, objectMakeError                                uintptr
+	objectMakeTypedArray, objectTypedArrayBuffer                         uintptr
+	objectTypedArrayLength, objectTypedArrayOffset                       uintptr
+	objectArrayBufferPtr, objectArrayBufferLength                        uintptr
+	objectGetProxyTarget                                                 uintptr // 0 where the engine has none
+	valueProtect, valueUnprotect, valueGetType, valueTypedArrayType      uintptr
+	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString uintptr
+	valueToBoolean, valueToStringCopy                                    uintptr
+	stringCreate, stringLength, stringCharacters, stringRelease          uintptr
+	garbageCollect, configureSignal, setRemoteInspection                 uintptr
+	valueToNumber                                                        func(ctx, value uintptr, exception *uintptr) float64
+	valueMakeNumber                                                      func(ctx uintptr, number float64) uintptr
+	contextGroupSetTimeLimit                                             func(group uintptr, seconds float64, callback, data uintptr)
 }
 
-// resolve looks every function up; one that is missing is an error that names it.
-func (s *symbols) resolve(handle uintptr) error {
-	for _, f := range []struct {
-		name string
-		at   *uintptr
-	}{
+// symbol is a function's name and the place for its address.
+type symbol struct {
+	name string
+	at   *uintptr
+}
+
+// needed are the functions that every engine has.
+func (s *symbols) needed() []symbol {
+	return []symbol{
 		{"JSContextGroupCreate", &s.contextGroupCreate},
 		{"JSContextGroupClearExecutionTimeLimit", &s.contextGroupClearTimeLimit},
 		{"JSGlobalContextCreateInGroup", &s.globalContextCreateInGroup},
@@ -45,12 +46,10 @@ func (s *symbols) resolve(handle uintptr) error {
 		{"JSContextGetGlobalObject", &s.contextGetGlobalObject},
 		{"JSGlobalContextSetUnhandledRejectionCallback", &s.unhandledRejection},
 		{"JSEvaluateScript", &s.evaluateScript},
-		{"JSCheckScriptSyntax", &s.checkScriptSyntax},
 		{"JSClassCreate", &s.classCreate},
 		{"JSObjectMake", &s.objectMake},
 		{"JSObjectGetPrivate", &s.objectGetPrivate},
 		{"JSObjectCallAsFunction", &s.objectCallAsFunction},
-		{"JSObjectIsFunction", &s.objectIsFunction},
 		{"JSObjectMakeError", &s.objectMakeError},
 		{"JSObjectMakeTypedArray", &s.objectMakeTypedArray},
 		{"JSObjectGetTypedArrayBuffer", &s.objectTypedArrayBuffer},
@@ -58,10 +57,6 @@ func (s *symbols) resolve(handle uintptr) error {
 		{"JSObjectGetTypedArrayByteOffset", &s.objectTypedArrayOffset},
 		{"JSObjectGetArrayBufferBytesPtr", &s.objectArrayBufferPtr},
 		{"JSObjectGetArrayBufferByteLength", &s.objectArrayBufferLength},
-		{"JSObjectCopyPropertyNames", &s.objectCopyPropertyNames},
-		{"JSPropertyNameArrayGetCount", &s.propertyNameCount},
-		{"JSPropertyNameArrayRelease", &s.propertyNameRelease},
-		{"JSObjectGetProperty", &s.objectGetProperty},
 		{"JSValueProtect", &s.valueProtect},
 		{"JSValueUnprotect", &s.valueUnprotect},
 		{"JSValueGetType", &s.valueGetType},
@@ -77,8 +72,12 @@ func (s *symbols) resolve(handle uintptr) error {
 		{"JSStringGetCharactersPtr", &s.stringCharacters},
 		{"JSStringRelease", &s.stringRelease},
 		{"JSSynchronousGarbageCollectForDebugging", &s.garbageCollect},
-		{"JSReportExtraMemoryCost", &s.reportExtraMemory},
-	} {
+	}
+}
+
+// resolve looks every function up; one that is missing is an error that names it.
+func (s *symbols) resolve(handle uintptr) error {
+	for _, f := range s.needed() {
 		addr, err := purego.Dlsym(handle, f.name)
 		if err != nil || addr == 0 {
 			return fmt.Errorf("jsc: the engine has no %s", f.name)
@@ -99,16 +98,14 @@ func (s *symbols) resolve(handle uintptr) error {
 		}
 		purego.RegisterFunc(f.fn, addr)
 	}
-	for _, f := range []struct {
-		name string
-		at   *uintptr
-	}{
+	// Not in every engine; the address stays 0.
+	for _, f := range []symbol{
 		{"JSObjectGetProxyTarget", &s.objectGetProxyTarget},
 		{"JSConfigureSignalForGC", &s.configureSignal},
 		{"JSGlobalContextSetRemoteInspectionEnabled", &s.setRemoteInspection},
 	} {
 		if addr, err := purego.Dlsym(handle, f.name); err == nil {
-			*f.at = addr // 0 where there is none
+			*f.at = addr
 		}
 	}
 	return nil
