@@ -203,7 +203,7 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, args []Value) 
 		answer.Failure = failureOf(err)
 		return
 	}
-	value, err := encodeValue(result, r.p.limits.budget())
+	value, err := encodeValue("result", result, r.p.limits.budget())
 	if err != nil {
 		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
 		answer.Failure = failureOf(err)
@@ -240,11 +240,19 @@ func failureOf(err error) *wire.Failure {
 
 // argumentsOf decodes the arguments of a call: an array.
 func argumentsOf(v wire.Value, budget wire.Budget) ([]Value, error) {
-	all, err := newValue(v, budget)
+	all, err := decodeValue("arguments", v, budget)
 	if err != nil {
 		return nil, err
 	}
-	return all.elements()
+	list, ok := all.tree.([]any)
+	if !ok {
+		return nil, errors.New("they are no array")
+	}
+	out := make([]Value, len(list))
+	for i, a := range list {
+		out[i] = valueOf(a, fmt.Sprintf("args[%d]", i))
+	}
+	return out, nil
 }
 
 // member is one function of an object.

@@ -34,6 +34,7 @@ type Pool struct {
 	allow   wire.Globals
 	modules []wire.Module
 	library library.Library
+	files   []string // that the engine maps
 	log     *slog.Logger
 	host    *cell.Host
 
@@ -113,7 +114,7 @@ func newPool(o Options, size PoolOptions) (*Pool, *cell.Config, error) {
 	if err != nil {
 		return nil, nil, &Error{Kind: EngineMissing, Message: err.Error(), Err: err}
 	}
-	files = slices.DeleteFunc(files, func(f string) bool { return f == program })
+	p.files = slices.DeleteFunc(files, func(f string) bool { return f == program })
 	p.tokens, p.ready = make(chan struct{}, p.size.Max), make(chan *worker, p.size.Max)
 	for range p.size.Max {
 		p.tokens <- struct{}{}
@@ -122,7 +123,7 @@ func newPool(o Options, size PoolOptions) (*Pool, *cell.Config, error) {
 	return p, &cell.Config{
 		Mode: mode, InitPath: o.InitPath, Armed: min(size.Warm, 1), MaxCells: p.size.Max, MaxWaiting: most,
 		Max: api.MaxLimits(runtime.NumCPU(), 64<<30), Log: o.Log,
-		Worker: &cell.Worker{Program: program, Files: files, Limits: p.limits.cell()},
+		Worker: &cell.Worker{Program: program, Files: p.files, Limits: p.limits.cell()},
 	}, nil
 }
 

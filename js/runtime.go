@@ -339,7 +339,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 	if done.Failure != nil {
 		return Value{}, r.failure(done.Failure)
 	}
-	v, err := newValue(done.Value, r.p.limits.budget())
+	v, err := decodeValue("result", done.Value, r.p.limits.budget())
 	if err != nil {
 		if errors.Is(err, wire.ErrLimit) {
 			return Value{}, &Error{Kind: ResultLimit, Message: err.Error(), Err: err}

@@ -43,7 +43,7 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 	w := &worker{cancel: cancel, done: make(chan struct{})}
 	begun := make(chan *cell.Channel, 1)
 	job := &cell.Job{
-		Profile: cell.WorkerProfile, Argv: []string{cell.WorkerPath, p.opts.JIT.mode()},
+		Profile: cell.WorkerProfile, Argv: p.argv(),
 		Env: []string{"LANG=C.UTF-8", "TZ=UTC"}, Limits: p.limits.cell(),
 	}
 	go func() {
@@ -68,6 +68,15 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		return nil, w.startFailed(ctx, err)
 	}
 	return w, nil
+}
+
+// argv is the command line of a worker.
+func (p *Pool) argv() []string {
+	wasm := "nowasm"
+	if p.allow&wire.GlobalWebAssembly != 0 {
+		wasm = "wasm"
+	}
+	return append([]string{cell.WorkerPath, p.opts.JIT.mode(), wasm, p.library.Path}, p.files...)
 }
 
 // neverBegan is why the cell did not come as far as its job.

@@ -25,8 +25,8 @@
   // shown is a function as a guest sees it: "[native code]", no prototype.
   function shown(f, name, length) {
     const g = apply(bindTo, f, [undefined])
-    define(g, "name", { value: name, configurable: true })
-    define(g, "length", { value: length, configurable: true })
+    define(g, "name", { __proto__: null, value: name, configurable: true })
+    define(g, "length", { __proto__: null, value: length, configurable: true })
     return g
   }
 
@@ -59,7 +59,7 @@
   // scrubbed is an error of ours whose stack shows the guest's frames alone.
   function scrubbed(error) {
     const stack = find(error, "stack")
-    if (stack !== undefined) define(error, "stack", { value: frames(stack), writable: true, configurable: true })
+    if (stack !== undefined) define(error, "stack", { __proto__: null, value: frames(stack), writable: true, configurable: true })
     remove(error, "line"); remove(error, "column"); remove(error, "sourceURL")
     return error
   }
@@ -138,7 +138,7 @@
 
   function error(name, message) {
     const e = new ErrorOf(message)
-    if (name !== "Error") define(e, "name", { value: name, writable: true, configurable: true })
+    if (name !== "Error") define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
     return scrubbed(e)
   }
 
@@ -177,7 +177,7 @@
           member = {}
           apply(mapSet, spaces, [apply(slice, path, [0, end]), member])
         }
-        if (!define(target, name, { value: member, enumerable: true })) {
+        if (!define(target, name, { __proto__: null, value: member, enumerable: true })) {
           apply(mapDelete, bound, [path])
           fail("bind_failed", "Error", "the guest does not let " + name + " be defined", "")
           return undefined
@@ -219,9 +219,9 @@
       for (let i = 0; i < args.length && text.length <= most; i++) text += (i === 0 ? "" : " ") + short(inspect(args[i]), most + 1)
       log(level, text)
     }
-    define(console, name, { value: shown(print, name, 0), writable: true, configurable: true, enumerable: true })
+    define(console, name, { __proto__: null, value: shown(print, name, 0), writable: true, configurable: true, enumerable: true })
   }
-  define(global, "console", { value: console, writable: true, configurable: true })
+  define(global, "console", { __proto__: null, value: console, writable: true, configurable: true })
 
   // ---- what is absent unless it was asked for
 
