@@ -70,6 +70,7 @@ internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.or
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 redteam:             api languages internal/cell internal/landlock golang.org/x/sys/... golang.org/x/tools/txtar
+js:                  api internal/wire internal/termtext
 cmd/glovebox:        . api languages redteam internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
