@@ -16,7 +16,6 @@ func sortMembers(m []member) {
 
 var (
 	contextType = reflect.TypeFor[context.Context]()
-	errorType   = reflect.TypeFor[error]()
 )
 
 // funcOf makes a Func of any function. The error is a *api.FieldError.

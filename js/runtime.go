@@ -177,9 +177,9 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 		if err != nil {
 			return nil, r.broken(ctx, err)
 		}
-		done, err := r.serve(inner, answer)
-		if err != nil {
-			return nil, r.end(err)
+		done, why := r.serve(inner, answer)
+		if why != nil {
+			return nil, r.end(why)
 		}
 		if done {
 			return answer, nil
@@ -262,8 +262,7 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		return r.end(failed(r.clk.over(), "the worker was killed"))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
 	}
-	r.w.end() // the end of its channel is the end of a worker
-	return r.end(r.w.cause())
+	return r.end(r.w.cause()) // the end of its channel is the end of a worker
 }
 
 // writing tells an error of a write from one of a read.

@@ -89,6 +89,11 @@ func (w *worker) neverBegan() error {
 
 // startFailed ends a worker that did not come as far as being ready.
 func (w *worker) startFailed(ctx context.Context, err error) error {
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	case <-time.After(lastWord):
+	}
 	w.end()
 	if ctx.Err() != nil {
 		return &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(ctx)}
@@ -183,9 +188,16 @@ func (w *worker) end() {
 	<-w.done
 }
 
+// lastWord bounds the wait for the verdict on a worker that has hung up.
+const lastWord = 3 * time.Second
+
 // cause says from the kernel's words why a worker ended by itself.
 func (w *worker) cause() *Error {
-	<-w.done
+	select {
+	case <-w.done:
+	case <-time.After(lastWord):
+		w.end()
+	}
 	r := w.result
 	switch {
 	case r == nil:

@@ -83,6 +83,13 @@ func (s *server) start(options jsc.Options, path string) error {
 	if err := s.openWorld(); err != nil {
 		return err
 	}
+	// The engine's watchdog is a thread with a loop of its own, which wants a pipe
+	// when it begins.
+	s.js.SetTimeLimit(time.Second, nil)
+	if v, err := s.js.Evaluate("0", hiddenName, 1); err == nil {
+		v.Release()
+	}
+	s.js.SetTimeLimit(0, nil)
 	s.step("bootstrap")
 	if err := seal(); err != nil {
 		return fmt.Errorf("seal: %w", err)

@@ -324,4 +324,3 @@ func texts(k *jsc.Call, n int) ([]string, error) {
 	}
 	return out, nil
 }
-

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNotFound is wrapped by Find's error where the host has no engine.
@@ -99,17 +101,13 @@ func ownedWay(p, root string, owner uint32) error {
 // and asks nothing about its owner: for a process in a user namespace, to which
 // root is nobody, and which compares what it finds with what it was told.
 func Inspect(path string) (Library, error) {
-	f, err := os.Open(path)
+	f, err := openPlain(path)
 	if err != nil {
-		return Library{}, err
+		return Library{}, fmt.Errorf("engine: %s: %w", path, err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Library{}, err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.Mode().IsRegular() {
+	defer f.close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return Library{}, fmt.Errorf("engine: %s is not a file", path)
 	}
 	lib := Library{Path: path, Device: uint64(st.Dev), Inode: st.Ino}
