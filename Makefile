@@ -23,9 +23,10 @@ help: ## list the targets
 run: install-deps build ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
-build: ## bin/glovebox and bin/glovebox-init, both static, and the list of their parts (SPDX)
+build: ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of their parts (SPDX)
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
+	$(BUILD) -o bin/glovebox-js ./cmd/glovebox-js
 	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init
 
 warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm

@@ -278,7 +278,7 @@ func keep(m *wire.Answer) *wire.Answer {
 // processor's time, whether it is over.
 func (s *server) arm(d time.Duration) {
 	s.limit = limit{end: time.Now().Add(d)}
-	every := min(d, 50*time.Millisecond)
+	every := min(d, 10*time.Millisecond)
 	s.js.SetTimeLimit(every, func() bool {
 		s.limit.fired = !time.Now().Before(s.limit.end)
 		return s.limit.fired

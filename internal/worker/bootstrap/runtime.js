@@ -113,7 +113,7 @@
     const why = encode(args)
     if (why !== undefined) throw scrubbed(new TypeErrorOf(why.message))
     try {
-      return call(slot.index, false)
+      return call(slot.index, true)
     } catch (e) {
       throw scrubbed(e)
     }
@@ -124,7 +124,7 @@
       const why = encode(args)
       if (why !== undefined) { reject(scrubbed(new TypeErrorOf(why.message))); return }
       let id
-      try { id = call(slot.index, true) } catch (e) { reject(scrubbed(e)); return }
+      try { id = call(slot.index, false) } catch (e) { reject(scrubbed(e)); return }
       apply(mapSet, waiting, [id, { resolve, reject }])
     }])
   }
