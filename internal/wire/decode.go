@@ -92,9 +92,7 @@ const (
 
 func (r *valueReader) value(inArray bool) (any, error) {
 	r.owed--
-	if r.nodes++; r.nodes > r.b.Nodes {
-		return nil, &LimitError{"nodes", r.b.Nodes}
-	}
+	r.nodes++ // enter has looked at the budget
 	t, err := r.num(int(tagsEnd) - 1)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func tables() string {
 	say("Each row has values that come back and encodings that are refused in `TestTags`.\n")
 	say("| tag | value | operands after the tag | in Go | bounded besides by |\n| --- | --- | --- | --- | --- |")
 	for _, r := range wire.TagRows() {
-		say("| %d | %s | %s | %s | %s |", r.Tag, r.Name, dash(r.Operands), r.Go, dash(r.Budget))
+		say("| %d | %s | %s | `%s` | %s |", r.Tag, r.Name, dash(r.Operands), r.Go, dash(r.Budget))
 	}
 	say("\n## Kinds of bytes\n\n| kind | class | size of an element |\n| --- | --- | --- |")
 	for k := wire.ArrayBuffer; k.Size() > 0; k++ {

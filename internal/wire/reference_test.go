@@ -72,7 +72,7 @@ func (r *reference) split(v []byte) {
 	v = v[8*h[0]:]
 	needed := false
 	for i := range h[2] {
-		u := uint16(v[i])
+		var u uint16
 		if r.wide {
 			u = uint16(v[2*i]) + uint16(v[2*i+1])<<8
 		} else {
