@@ -58,12 +58,14 @@ func torture(arg string) (any, error) {
 	}
 	defer restless()()
 	keeper := &keeper{c: c, max: 64}
-	c.SetHandler(keeper.answer)
 	f, err := c.Evaluate(work, "work.js", 1)
 	if err != nil {
 		return nil, err
 	}
-	host := c.NewFunction(1)
+	host, err := c.NewFunction(keeper.answer)
+	if err != nil {
+		return nil, err
+	}
 	for keeper.calls < calls {
 		n := c.Number(2000)
 		got, err := c.Call(f, nil, host, n)
