@@ -116,6 +116,19 @@ func values(c *Context, p *problems) {
 	}
 	text, err := p.eval(c, "'a\\ud83d\\ude00'.repeat(2)").Text()
 	p.want("text", fmt.Sprint(text, err), "a😀a😀<nil>")
+	bytesBothWays(c, p)
+	for what, err := range map[string]error{
+		"number": second(p.eval(c, "({valueOf() { throw 1 }})").Number()), "text": second(p.eval(c, "({toString() { throw 1 }})").Text()),
+		"bool": second(p.eval(c, "1").Bool()), "bytes": second(p.eval(c, "[1]").Bytes()),
+	} {
+		if !errors.Is(err, ErrType) {
+			p.addf("%s of another type: %v", what, err)
+		}
+	}
+}
+
+// bytesBothWays is the part of values about typed arrays and buffers.
+func bytesBothWays(c *Context, p *problems) {
 	for kind, w := range width {
 		in := bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 1000)
 		v, err := c.Array(kind, in)
@@ -140,14 +153,6 @@ func values(c *Context, p *problems) {
 	p.want("an empty array", fmt.Sprint(empty, err), "[] <nil>")
 	gone, err := p.eval(c, "var b = new Uint8Array([1,2,3]); b.buffer.transfer && b.buffer.transfer(); b").Bytes()
 	p.want("a detached array", fmt.Sprint(gone, err), "[] <nil>")
-	for what, err := range map[string]error{
-		"number": second(p.eval(c, "({valueOf() { throw 1 }})").Number()), "text": second(p.eval(c, "({toString() { throw 1 }})").Text()),
-		"bool": second(p.eval(c, "1").Bool()), "bytes": second(p.eval(c, "[1]").Bytes()),
-	} {
-		if !errors.Is(err, ErrType) {
-			p.addf("%s of another type: %v", what, err)
-		}
-	}
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -14,7 +14,7 @@
 		"Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array", "Float16Array", "DataView"];
 	const kindOf = new Map(kinds.map((name, kind) => [name, kind]));
 	const { keys: ownKeys, getPrototypeOf, getOwnPropertyDescriptor: descriptor, defineProperty: define } = Object;
-	const isArray = Array.isArray, isView = ArrayBuffer.isView, isError = Error.isError;
+	const allKeys = Reflect.ownKeys, isArray = Array.isArray, isView = ArrayBuffer.isView, isError = Error.isError;
 	const { __lookupGetter__: getterOf, __lookupSetter__: setterOf, hasOwnProperty: has } = Object.prototype;
 	const slot = (prototype, name) => descriptor(prototype, name).get;
 	const views = getPrototypeOf(Uint8Array.prototype);
@@ -24,7 +24,7 @@
 	const mapSize = slot(Map.prototype, "size"), mapEach = Map.prototype.forEach, mapPut = Map.prototype.set;
 	const setSize = slot(Set.prototype, "size"), setEach = Set.prototype.forEach, setPut = Set.prototype.add;
 	const timeOf = Date.prototype.getTime;
-	const maxSteps = 64, keepWords = 1 << 16;
+	const maxSteps = 64, keepWords = 1 << 18;
 
 	let guest; // what guest.js gave
 	const targets = new WeakMap(); // of each Proxy of the guest
@@ -120,41 +120,59 @@
 	}
 	// plain writes an object's own enumerable string keys. Most objects have the
 	// keys of the last one with as many: then only the number of that shape is written.
+	// It is the innermost loop: an interpreter reads shared variables and constants
+	// slowly, so it has its own, and the frequent types are written here.
 	function plain(v) {
 		const keys = ownKeys(v), n = keys.length;
-		enter(v, n);
-		grow(3 + 3 * n);
-		words[at++] = OBJECT;
+		if (n > maxElements || depth === maxDepth) return enter(v, n);
+		ancestors[depth++] = v;
+		let a = at;
+		if (a + 3 + 3 * n > room || 8 * a + units + size > maxSize) grow(3 + 3 * n);
 		const last = n < 64 ? recent[n] : undefined;
-		let i = 0;
+		let i = 0, w = words;
 		if (last !== undefined) while (i < n && keys[i] === last[i]) i++;
-		if (last !== undefined && i === n) words[at++] = recentNumber[n];
-		else shape(keys, n);
+		if (last !== undefined && i === n) {
+			w[a] = 8; // OBJECT
+			w[a + 1] = recentNumber[n];
+			a += 2;
+		} else {
+			shape(keys, n);
+			if (at + 2 * n > room) grow(2 * n);
+			w = words, a = at;
+		}
+		const getter = getterOf, texts = heap;
+		let t = strings, u = 0;
 		for (i = 0; i < n; i++) {
 			const k = keys[i];
-			if (getterOf.call(v, k) !== undefined) refuse("accessor");
+			if (getter.call(v, k) !== undefined) refuse("accessor");
 			const e = v[k];
-			// The two most frequent types without a call.
 			if (typeof e === "string") {
-				nodes++;
-				if (at + 2 > room) grow(2);
-				words[at++] = STRING;
-				words[at++] = e.length;
-				units += e.length;
-				heap[strings++] = e;
+				const length = e.length;
+				w[a] = 6; // STRING
+				w[a + 1] = length;
+				a += 2;
+				u += length;
+				texts[t++] = e;
 			} else if (typeof e === "number") {
-				nodes++;
-				if (at + 2 > room) grow(2);
-				words[at++] = NUMBER;
-				words[at++] = e;
+				w[a] = 4; // NUMBER
+				w[a + 1] = e;
+				a += 2;
+			} else if (typeof e === "boolean") {
+				w[a++] = e ? 3 : 2; // TRUE, FALSE
 			} else {
 				if (e === undefined && setterOf.call(v, k) !== undefined) refuse("accessor");
+				at = a, strings = t, units += u, u = 0;
+				nodes--;
 				value(e);
+				if (at + 2 * (n - i) > room) grow(2 * (n - i));
+				w = words, a = at, t = strings;
 			}
 		}
+		at = a, strings = t, units += u, nodes += n;
 		depth--;
 	}
 	function shape(keys, n) {
+		words[at++] = OBJECT;
 		words[at++] = shapes;
 		words[at++] = n;
 		for (let i = 0; i < n; i++) words[at++] = text(keys[i]);
@@ -164,23 +182,57 @@
 		}
 		shapes++;
 	}
+	// indexKeys are indices as strings, which take the engine a fifth of the time
+	// that numbers take it as keys. They stay, up to a size.
+	const indexKeys = [], maxIndexKeys = 1 << 15;
+	function indexKey(i) {
+		if (i < indexKeys.length) return indexKeys[i];
+		const k = String(i);
+		if (i === indexKeys.length && i < maxIndexKeys) indexKeys.push(k);
+		return k;
+	}
+	// usual says whether an array with this prototype has no elements but its own,
+	// and no Proxy behind it. It is found out once for each encoding.
+	let arraysAsUsual;
+	function usual(prototype) {
+		if (prototype !== guest.lists) return false;
+		if (arraysAsUsual === undefined)
+			arraysAsUsual = getPrototypeOf(guest.lists) === guest.plain && !hasIndices(guest.lists) && !hasIndices(guest.plain);
+		return arraysAsUsual;
+	}
+	// hasIndices looks at the first own key alone: indices come before all others.
+	function hasIndices(o) {
+		const k = allKeys(o)[0];
+		return typeof k === "string" && String(k >>> 0) === k;
+	}
 	function array(v) {
 		const n = v.length;
 		enter(v, n);
 		grow(2 + n);
 		words[at++] = ARRAY;
 		words[at++] = n;
+		const plainly = usual(getPrototypeOf(v));
 		for (let i = 0; i < n; i++) {
-			if (!has.call(v, i)) {
-				if (++nodes > maxNodes) refuse("nodes");
-				if (at + 1 > room) grow(1);
-				words[at++] = HOLE;
-				continue;
+			const k = i < indexKeys.length ? indexKeys[i] : indexKey(i);
+			if ((plainly || has.call(v, k)) && getterOf.call(v, k) !== undefined) refuse("accessor");
+			if (plainly || has.call(v, k)) {
+				const e = v[i];
+				if (typeof e === "object" && e !== null) {
+					nodes++;
+					if (at + 8 > room) grow(8);
+					object(e);
+					continue;
+				}
+				if (e !== undefined) { value(e); continue; }
+				if (has.call(v, k)) {
+					if (setterOf.call(v, k) !== undefined) refuse("accessor");
+					value(undefined);
+					continue;
+				}
 			}
-			if (getterOf.call(v, i) !== undefined) refuse("accessor");
-			const e = v[i];
-			if (e === undefined && setterOf.call(v, i) !== undefined) refuse("accessor");
-			value(e);
+			if (++nodes > maxNodes) refuse("nodes");
+			if (at + 1 > room) grow(1);
+			words[at++] = HOLE;
 		}
 		depth--;
 	}
@@ -275,6 +327,7 @@
 		heap = [];
 		datas = [];
 		recent = [];
+		arraysAsUsual = undefined;
 		strings = units = size = nodes = depth = shapes = 0;
 		ancestors.length = 0;
 	}
@@ -305,7 +358,7 @@
 
 	// Decoding. What is read here the host wrote; what it says is checked all the
 	// same, and values are made by defining own properties alone.
-	let input, inputAt, text16, textAt, input8, byteAt, inputShapes;
+	let input, inputAt, text16, textAt, input8, byteAt, inputShapes, firsts;
 	const property = { __proto__: null, value: undefined, writable: true, enumerable: true, configurable: true };
 	const hidden = { __proto__: null, value: undefined, writable: true, enumerable: false, configurable: true };
 
@@ -362,23 +415,47 @@
 		depth--;
 		return array;
 	}
+	// madeObject defines the properties of the first object of a shape. Those after
+	// it begin as a copy of that one, so that setting a property finds it.
 	function madeObject() {
 		const number = count(inputShapes.length);
 		let keys = inputShapes[number];
 		if (keys === undefined) {
 			const n = count(input.length);
-			inside(n);
-			depth--;
+			if (n > maxElements) refuse("elements");
 			keys = [];
 			for (let i = 0; i < n; i++) keys.push(read(count(text16.length)));
 			inputShapes.push(keys);
 		}
-		inside(keys.length);
+		const n = keys.length;
+		inside(n);
+		const first = firsts[number];
+		if (first !== undefined) return filled(guest.copy(first), keys, n);
 		const object = guest.object();
-		for (let i = 0; i < keys.length; i++) {
+		for (let i = 0; i < n; i++) {
 			const v = made();
 			property.value = v;
 			define(object, keys[i], property);
+		}
+		firsts[number] ??= object;
+		depth--;
+		return object;
+	}
+	function filled(object, keys, n) {
+		const w = input, all = text16;
+		for (let i = 0; i < n; i++) {
+			const tag = w[inputAt];
+			if (tag === 6) { // STRING
+				const from = textAt, length = w[inputAt + 1];
+				if (!(length >= 0 && length <= all.length - from) || length !== (length | 0)) refuse("malformed");
+				object[keys[i]] = all.substring(from, textAt = from + length);
+				inputAt += 2;
+				nodes++;
+			} else if (tag === 4) { // NUMBER
+				object[keys[i]] = w[inputAt + 1];
+				inputAt += 2;
+				nodes++;
+			} else object[keys[i]] = made();
 		}
 		depth--;
 		return object;
@@ -431,7 +508,7 @@
 	// decode returns the value, or throws a text that says why there is none.
 	function decode(structure, length, heapText, data) {
 		reset();
-		input = structure, inputAt = 0, text16 = heapText, textAt = 0, input8 = data, byteAt = 0, inputShapes = [];
+		input = structure, inputAt = 0, text16 = heapText, textAt = 0, input8 = data, byteAt = 0, inputShapes = [], firsts = [];
 		try {
 			const v = made();
 			if (inputAt !== length || textAt !== text16.length || byteAt !== input8.length) refuse("malformed");
@@ -439,7 +516,7 @@
 		} catch (e) {
 			throw e instanceof Refusal ? e.code : "stack";
 		} finally {
-			input = text16 = input8 = inputShapes = property.value = hidden.value = undefined;
+			input = text16 = input8 = inputShapes = firsts = property.value = hidden.value = undefined;
 		}
 	}
 	return (name) => ({

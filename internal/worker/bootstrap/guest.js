@@ -6,7 +6,7 @@
 // Called with one function, proxied(proxy, target).
 (function (proxied) {
 	"use strict";
-	const NativeProxy = Proxy, revocable = Proxy.revocable, NativeTypeError = TypeError;
+	const NativeProxy = Proxy, nativeRevocable = Proxy.revocable, NativeTypeError = TypeError;
 	const define = Object.defineProperty, bind = Function.prototype.bind, apply = Reflect.apply, remove = Reflect.deleteProperty;
 
 	// refuse throws what Proxy does, with no trace of where it is thrown.
@@ -22,19 +22,19 @@
 		return (typeof target === "object" && target !== null || typeof target === "function") &&
 			(typeof handler === "object" && handler !== null || typeof handler === "function");
 	}
-	function make(target, handler) {
+	const make = function Proxy(target, handler) {
 		if (new.target === undefined) throw refuse("calling Proxy constructor without new is invalid");
 		if (!fits(target, handler)) throw refuse("a Proxy needs objects as target and handler");
 		const proxy = new NativeProxy(target, handler);
 		proxied(proxy, target);
 		return proxy;
-	}
-	function makeRevocable(target, handler) {
+	};
+	const makeRevocable = function revocable(target, handler) {
 		if (!fits(target, handler)) throw refuse("a Proxy needs objects as target and handler");
-		const result = revocable(target, handler);
+		const result = nativeRevocable(target, handler);
 		proxied(result.proxy, target);
 		return result;
-	}
+	};
 	// A bound function shows no source, has no prototype and tells nothing of what it is bound to.
 	function native(f, name, length) {
 		const bound = apply(bind, f, [undefined]);
@@ -52,6 +52,7 @@
 	return {
 		__proto__: null,
 		object: () => ({}),
+		copy: (o) => ({...o}),
 		array: () => [],
 		parse: JSON.parse,
 		Map, Set, Date, ArrayBuffer, DataView,
@@ -60,7 +61,7 @@
 			__proto__: null, Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
 			Float32Array, Float64Array, BigInt64Array, BigUint64Array, Float16Array: globalThis.Float16Array,
 		},
-		plain: Object.prototype,
+		plain: Object.prototype, lists: Array.prototype,
 		maps: Map.prototype, sets: Set.prototype, dates: Date.prototype, buffers: ArrayBuffer.prototype,
 		boxes: { __proto__: null, Number: Number.prototype, String: String.prototype, Boolean: Boolean.prototype, BigInt: BigInt.prototype, Symbol: Symbol.prototype },
 		opaque: [Promise.prototype, WeakMap.prototype, WeakSet.prototype, RegExp.prototype, generator, asyncGenerator, iterator,

@@ -25,6 +25,7 @@ type bench struct {
 	*jsc.Context
 	codec    *Codec
 	problems []string
+	notes    []string // for the log
 }
 
 var children = map[string]func(b *bench){}
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 	b, err := begin(os.Getenv("GLOVEBOX_TEST_MODE"))
 	if err == nil {
 		children[name](b)
-		err = json.NewEncoder(os.Stdout).Encode(b.problems)
+		err = json.NewEncoder(os.Stdout).Encode([2][]string{b.problems, b.notes})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -84,16 +85,19 @@ func inChild(t *testing.T, name, mode string) {
 	cmd.Env = []string{child + "=" + name, "GLOVEBOX_TEST_MODE=" + mode}
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
-	var problems []string
+	var said [2][]string // problems, notes
 	err := cmd.Run()
 	if err == nil {
-		err = json.Unmarshal(out.Bytes(), &problems)
+		err = json.Unmarshal(out.Bytes(), &said)
 	}
 	if err != nil || log.Len() > 0 {
 		t.Errorf("%v\n%.3000s", err, log.String())
 	}
-	for _, p := range problems {
+	for _, p := range said[0] {
 		t.Error(p)
+	}
+	for _, n := range said[1] {
+		t.Log(n)
 	}
 }
 
