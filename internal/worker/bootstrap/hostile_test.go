@@ -106,7 +106,7 @@ func set(b *bench) {
 	}
 	for i := range 1000 {
 		o.Keys, o.Values = append(o.Keys, fmt.Sprintf("key%d", i)), append(o.Values, float64(i))
-		a = append(a, object("i", float64(i)))
+		a = append(a, object("7", "index", "key7", float64(i), "__proto__", nil))
 	}
 	for _, k := range []string{"__proto__", "constructor", "length", "name", "message", "then", "toJSON"} {
 		o.Keys, o.Values = append(o.Keys, k), append(o.Values, "own "+k)
