@@ -117,7 +117,8 @@ type run struct {
 	started time.Time
 	ended   time.Time // when the host knew; zero if it never ran
 	cpuBase int64
-	counted bool // the counters were read
+	counted bool  // the counters were read
+	lost    error // why the files could not be collected, which is not the guest's doing
 	end     ending
 }
 
@@ -170,7 +171,10 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 	r.h.renew()
 	if pool := r.h.armed(k); pool != nil {
 		if c, ok := pool.take(); ok {
-			if err = c.handOver(r.job.Limits, false); err == nil {
+			if err = c.handOver(r.job.Limits, false); err == nil && c.gone(0) {
+				err = errSilent
+			}
+			if err == nil {
 				return c, true, nil
 			}
 			r.h.log.Warn("an armed cell is discarded", "error", err)
