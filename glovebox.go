@@ -22,6 +22,7 @@ type (
 	Layer    = api.Layer
 	Evidence = api.Evidence
 	Event    = api.Event
+	Trace    = api.Trace
 
 	FieldError   = api.FieldError
 	SandboxError = api.SandboxError

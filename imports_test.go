@@ -64,6 +64,8 @@ tests internal/cell: internal/cellinit
 # The JavaScript engine. Host programs may look for its file, and never load it.
 internal/jsc/library: golang.org/x/sys/...
 internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
+internal/worker/bootstrap: internal/jsc
+tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit

@@ -50,6 +50,8 @@ type taking struct {
 	event   func(Event)
 	stream  bool
 	folders []cell.Folder
+	trace   *cell.Trace
+	traced  *Trace
 }
 
 // check refuses options that contradict each other, or that wait for the caller to
@@ -102,6 +104,28 @@ func WithFolder(folder, at string) RunOption {
 	return func(t *taking) { t.folders = append(t.folders, cell.Folder{Source: folder, At: at}) }
 }
 
+// Tracing says how a program is traced. The zero value counts what the profile
+// refuses and changes nothing of the run.
+type Tracing struct {
+	// Learn lets calls through that the profile refuses and that are on the list of
+	// what may be learnt, which reach nothing beyond the cell. What is always denied
+	// or ends the cell is answered as in any run.
+	Learn bool
+	// Allowed counts the calls that the profile allows too, but for futex and the
+	// returns from signal handlers. Each then waits some microseconds for its answer,
+	// and one that a signal meets while it waits returns EINTR if the program's
+	// handler has no SA_RESTART, even if it never did before.
+	Allowed bool
+}
+
+// WithTrace has the program's system calls counted, those of its compiler too, and
+// fills to before [Running.Wait] returns, if a cell was started. All other layers hold
+// and all limits are the same: where a layer is missing, or the kernel cannot report
+// calls, the error wraps [ErrSandboxUnavailable].
+func WithTrace(to *Trace, how Tracing) RunOption {
+	return func(t *taking) { t.traced, t.trace = to, &cell.Trace{Learn: how.Learn, Allowed: how.Allowed} }
+}
+
 // Running is a program on its way. It is safe for concurrent use.
 type Running struct {
 	id     string
@@ -129,7 +153,7 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 	if err := t.check(signals != nil); err != nil {
 		return nil, err
 	}
-	job.Folders = t.folders
+	job.Folders, job.Trace = t.folders, t.trace
 	r := &Running{id: newID(), done: make(chan struct{}), signals: signals}
 	s := cell.Streams{Stdin: t.stdin, Signals: signals}
 	if p.Stdin != nil && t.stdin == nil {
@@ -149,6 +173,9 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 		defer close(r.done)
 		defer r.cancel()
 		r.result, r.err = b.host.Run(ctx, job, s)
+		if t.traced != nil {
+			*t.traced = t.trace.Result
+		}
 		if r.result != nil && r.result.ID == "" { // else the last event has it, and its reader
 			r.result.ID = r.id
 		}

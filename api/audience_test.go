@@ -19,6 +19,7 @@ import (
 var roots = []reflect.Type{
 	reflect.TypeFor[api.Program](), reflect.TypeFor[api.Result](), reflect.TypeFor[api.Status](), reflect.TypeFor[api.Event](),
 	reflect.TypeFor[api.FieldError](), reflect.TypeFor[api.SandboxError](), reflect.TypeFor[api.Language](),
+	reflect.TypeFor[api.Trace](),
 }
 
 // noStructs are the exported types that have no fields.

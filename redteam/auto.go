@@ -3,7 +3,7 @@ package redteam
 // nproc, samples and otherLimits are what bounds a cell under "auto" on a host
 // without control groups, or with a core limit that is not what it must be.
 const (
-	nproc       = "RLIMIT_NPROC still stops it"
+	nproc       = "RLIMIT_NPROC still stops it where root starts the cells; it counts all that an ordinary user runs, and stops his later"
 	samples     = "samples of memory end it, unless it is faster"
 	otherLimits = "only the limit of cores is missing there"
 )

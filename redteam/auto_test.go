@@ -1,6 +1,7 @@
 package redteam
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestStandIns(t *testing.T) {
 			}
 		case samples: // it is a race
 		default:
-			if err == nil {
+			if err == nil && os.Geteuid() == 0 {
 				t.Errorf("%s gets through without %s alone", a.id(), layer)
 			}
 		}

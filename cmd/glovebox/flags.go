@@ -26,6 +26,8 @@ type runFlags struct {
 	profile  string
 	sandbox  string
 	json     string
+	strict   bool // of trace, as refused is
+	refused  bool
 
 	artifacts []string // patterns
 	out       string
@@ -103,6 +105,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	group("Result", func(g *cobra.Command) {
 		g.Flags().StringArrayVar(&f.artifacts, "artifact", nil, "`pattern` of files below /box to keep: out.csv, plots, '**/*.png' (repeatable)")
 		g.Flags().StringVar(&f.out, "out", "", "`folder` for them, made if it is missing; no file in it is overwritten; without it they are in the object of --json")
+		if cmd.Name() == "trace" {
+			f.addTrace(g)
+			return
+		}
 		g.Flags().StringVar(&f.json, "json", "", "print JSON, in one `form`: an object with output, verdict and evidence; with =stream events as they happen, one a line")
 		g.Flags().Lookup("json").NoOptDefVal = "object"
 	})

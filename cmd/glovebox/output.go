@@ -29,6 +29,8 @@ type sink struct {
 	dest   *outDir
 	taken  *glovebox.Result // what is left when dest has the files
 
+	tracing *tracing // nil unless the program is traced
+
 	guestOut, guestErr io.Writer
 	closers            []io.Closer
 	midLine            bool // the terminal's cursor is not at the start of a line
@@ -167,6 +169,8 @@ func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
 	}
 	r = s.take(r)
 	switch {
+	case s.form == "object" && s.tracing != nil:
+		err = errors.Join(err, s.line(traced{r, &s.tracing.trace}))
 	case s.form == "object":
 		err = errors.Join(err, s.line(r))
 	case s.form == "stream" && !s.finished:
@@ -183,6 +187,9 @@ func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
 		return &statusError{exitFailed, broken}
 	}
 	s.say(r, l)
+	if s.tracing != nil && s.form == "" {
+		s.tracing.write(s.stderr)
+	}
 	code := exitStatus(r)
 	if code == 0 && s.dest != nil && s.dest.failed > 0 {
 		code = exitFailed

@@ -61,10 +61,16 @@ func newRun() *cobra.Command {
 		Example: runExample,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return run(cmd, f, args)
+			return run(cmd, f, args, nil)
 		},
 	}
 	f.add(cmd)
+	completeRun(cmd)
+	return cmd
+}
+
+// completeRun completes the flags of run, which trace has too.
+func completeRun(cmd *cobra.Command) {
 	cmd.Flags().SetInterspersed(false)
 	complete := func(flag string, words ...string) {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -72,17 +78,19 @@ func newRun() *cobra.Command {
 	complete("language", languages.Builtin().Names()...)
 	complete("network", "none", "loopback")
 	complete("sandbox", "require", "auto")
-	complete("json", "stream")
+	if cmd.Name() == "run" {
+		complete("json", "stream")
+	}
 	complete("artifact")
 	for _, flag := range []string{"out", "folder"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
 	}
 	_ = cmd.RegisterFlagCompletionFunc("compile-limit",
 		cobra.FixedCompletions(limitNames("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
-	return cmd
 }
 
-func run(cmd *cobra.Command, f *runFlags, args []string) error {
+// run runs the program of a command line, and traces it if there is a tracing.
+func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error {
 	if err := f.load(); err != nil {
 		return err
 	}
@@ -120,6 +128,10 @@ func run(cmd *cobra.Command, f *runFlags, args []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := newSink(f.json, cmd.OutOrStdout(), stderr, dest, cancel)
+	if tracing != nil {
+		opts = append(opts, glovebox.WithTrace(&tracing.trace, tracing.how))
+		out.tracing = tracing
+	}
 	running, err := box.Start(ctx, p, append(opts, glovebox.WithEvents(out.event))...)
 	if err != nil {
 		return err

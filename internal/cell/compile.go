@@ -22,7 +22,7 @@ type compiled struct {
 // compile runs the compiler of a job in a cell of its own. Only its product moves
 // on, by the rules of artifacts.
 func (h *Host) compile(ctx context.Context, job *Job) compiled {
-	product, res := h.make(ctx, job.Compile, job.Files, cellproto.Collect{Bytes: api.MaxArtifactBytes, Files: api.MaxArtifacts, MS: collectMS})
+	product, res := h.make(ctx, job.Compile, job.Trace, job.Files, cellproto.Collect{Bytes: api.MaxArtifactBytes, Files: api.MaxArtifacts, MS: collectMS})
 	made := compiled{}
 	if res.Verdict != api.SetupFailed || res.ExitCode != nil {
 		made.compile = &api.Compile{ExitCode: res.ExitCode, Stdout: res.Stdout, Stderr: res.Stderr, Truncated: res.Truncated,
@@ -69,12 +69,12 @@ func (h *Host) Make(ctx context.Context, step *Step, bytes, files uint64) ([]Fil
 		return nil, nil, err
 	}
 	defer func() { <-h.running }()
-	product, res := h.make(ctx, step, nil, cellproto.Collect{Bytes: bytes, Files: files, MS: makeMS})
+	product, res := h.make(ctx, step, nil, nil, cellproto.Collect{Bytes: bytes, Files: files, MS: makeMS})
 	return product, res, nil
 }
 
-func (h *Host) make(ctx context.Context, step *Step, in []File, want cellproto.Collect) ([]File, *api.Result) {
-	job := &Job{Profile: CompileProfile, Argv: step.Argv, Env: step.Env, Files: in, Limits: step.Limits}
+func (h *Host) make(ctx context.Context, step *Step, trace *Trace, in []File, want cellproto.Collect) ([]File, *api.Result) {
+	job := &Job{Profile: CompileProfile, Argv: step.Argv, Env: step.Env, Files: in, Limits: step.Limits, Trace: trace}
 	want.Place, want.Patterns, want.FileBytes = cellproto.PlaceProduct, []string{"**"}, min(want.Bytes, uint64(step.Limits.FileBytes))
 	r := &run{h: h, job: job, ctx: ctx, want: want}
 	r.do()

@@ -80,6 +80,8 @@ type Job struct {
 	Compile *Step
 	// Folders of the host that this job alone sees.
 	Folders []Folder
+	// Trace, if there is one, has every system call counted, and is filled.
+	Trace *Trace
 }
 
 // Folder is a folder of the host, shown read-only at a path of the cell.
@@ -108,11 +110,15 @@ type kind struct {
 	profile              string
 	loopback             bool
 	diskBytes, diskFiles int64
+	traced               traced
 }
 
 func (j *Job) kind() kind {
-	return kind{j.Profile, j.Loopback, j.Limits.DiskBytes, j.Limits.DiskFiles}
+	return kind{j.Profile, j.Loopback, j.Limits.DiskBytes, j.Limits.DiskFiles, j.Trace.kind()}
 }
+
+// listed is what the lists of a kind depend on.
+func (k kind) listed() kind { return kind{profile: k.profile, loopback: k.loopback, traced: k.traced} }
 
 // maker tells a compiler's cell.
 func (k kind) maker() bool { return k.profile == CompileProfile }

@@ -298,6 +298,20 @@ func playJob(mode string, control *os.File, say func(cellproto.Type, []byte), ra
 	case "run: nonsense status":
 		say(cellproto.TypeExited, cellproto.Exited{Status: 1 << 40, WallNS: 1 << 63}.Encode())
 		forever()
+	case "run: traced", "traced: a lie":
+		say(cellproto.TypeTraced, (&cellproto.Traced{Final: true, Calls: []cellproto.TracedCall{
+			{Arch: 1 << 40, Number: 1 << 50, Answer: 1 << 60, Count: 1 << 63}, {Arch: 3, Number: 1 << 33}, {Answer: 0x7fc00000}}}).Encode())
+	case "traced: flood":
+		for p := (&cellproto.Traced{Calls: []cellproto.TracedCall{{Number: 1, Count: 1}}}).Encode(); raw(cellproto.AppendFrame(nil, cellproto.TypeTraced, p)) == nil; {
+		}
+	case "traced: kinds":
+		for n := uint64(0); n < 2*cellproto.MaxTraced; n++ {
+			say(cellproto.TypeTraced, (&cellproto.Traced{Calls: []cellproto.TracedCall{{Number: n}}}).Encode())
+		}
+		forever()
+	case "traced: garbage":
+		say(cellproto.TypeTraced, []byte{0, 0xff})
+		forever()
 	case "run: descriptors":
 		for range 200 {
 			if unix.Sendmsg(int(control.Fd()), cellproto.AppendFrame(nil, 99, nil)[:1], unix.UnixRights(0, 1, 2, 0, 1), nil, unix.MSG_NOSIGNAL) != nil {

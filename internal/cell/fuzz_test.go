@@ -36,13 +36,14 @@ func talks() [][]byte {
 	file := frameOf(cellproto.TypeArtifact, (&cellproto.Piece{Name: "a/b", Mode: 0o644, Size: 3, Data: []byte("abc")}).Encode())
 	begun := frameOf(cellproto.TypeArtifact, (&cellproto.Piece{Name: "a/c", Mode: 0o755, Size: 9, More: true, Data: []byte("abc")}).Encode())
 	odd := frameOf(cellproto.TypeArtifact, (&cellproto.Piece{Name: "../a", Mode: 0o4755, Data: []byte("abc")}).Encode())
+	unasked := frameOf(cellproto.TypeArtifact, (&cellproto.Piece{Name: "c", Mode: 0o644, Size: 3, Data: []byte("abc")}).Encode())
 	refused := frameOf(cellproto.TypeRefused, cellproto.Refused{Name: "a/c\n", Reason: "no\x00"}.Encode())
 	done := frameOf(cellproto.TypeCollected, nil)
 	return [][]byte{
 		talk(armed, started, exited, file, begun, refused, done), talk(armed, started, killed, done), talk(armed, started, denied, exited),
 		talk(armed, denied, exited), talk(armed, noExec), talk(armed, failed), talk(failed), talk(armed, started, failed, exited, odd, done),
 		talk(armed, started, started), talk(armed, armed), talk(armed, started, exited, file, file, done), talk(armed, started, exited, begun, done),
-		talk(armed, started, exited, begun, begun), nil, armed[:7], talk(armed, started, []byte{0xff, 0xff, 0xff, 0xff, 6}),
+		talk(armed, started, exited, begun, begun), talk(armed, started, exited, unasked, done), nil, armed[:7], talk(armed, started, []byte{0xff, 0xff, 0xff, 0xff, 6}),
 	}
 }
 

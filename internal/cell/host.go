@@ -325,7 +325,8 @@ func (h *Host) arming(k kind, pol *policy, uid, gid int, nonce []byte) *cellprot
 	a.Passwd, a.Group = identity(uid, gid)
 	a.Guest, a.Init = pol.guest, pol.init
 	if h.feat.seccomp {
-		a.Filter, a.Notify = pol.program, !h.off("notify")
+		a.Filter, a.Notify = pol.program, !h.off("notify") && !k.traced.on
+		a.Watch, a.Judge = pol.watch, pol.judge
 	}
 	return a
 }
@@ -349,7 +350,7 @@ func (h *Host) offProbes() []string {
 	if h.feat.landlock == 0 {
 		off = append(off, "landlock")
 	}
-	if !h.feat.seccomp {
+	if !h.feat.seccomp || h.off("judge") {
 		off = append(off, "seccomp")
 	}
 	return off

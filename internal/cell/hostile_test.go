@@ -59,6 +59,7 @@ var hostileInits = []struct{ mode, want string }{
 	{"run: garbage", "setup_failed init"},
 	{"run: nonsense status", "setup_failed init"},
 	{"run: descriptors", "setup_failed init"},
+	{"run: traced", "setup_failed init"},
 	{"run: silent", "timeout "},
 	{"honest", "ok "},
 }

@@ -216,8 +216,12 @@ func (h *Host) prove() error {
 			h.status.Warnings = append(h.status.Warnings, l.Name+": "+l.Detail)
 		}
 	}
-	if h.cfg.Mode == Require && len(missing) > 0 || slices.Contains(missing, "termination") {
+	mortal := !slices.Contains(missing, "termination")
+	if h.cfg.Mode == Require && len(missing) > 0 || !mortal {
 		c.destroy()
+		if h.cfg.Mode != Require {
+			missing = []string{"termination"} // the one that refuses
+		}
 		return &api.SandboxError{Status: h.status, Reason: reason(h.status.Layers, missing)}
 	}
 	if keep {

@@ -38,7 +38,7 @@ var losses = []Loss{
 	{Layer: "cgroup", Insisted: true, Runs: true,
 		Missing: "no control group that this user may use, swap that groups do not count, or a kernel booted with cgroup.memory=nokmem",
 		Gone:    "memory is no longer bounded by the kernel but sampled from /proc, so that a fast program can take more for a moment, and page cache, sockets and pipes do not count; neither the share of a processor nor the time of short-lived children is bounded; the kernel counts no memory, refused forks and kills",
-		Bound:   "samples, one each 20 ms, end what is above its limit; RLIMIT_NPROC bounds processes; both wall clocks, RLIMIT_CPU for each process and the size of the cell's own file system hold. Where only swap is not counted, all but that holds"},
+		Bound:   "samples, one each 20 ms, end what is above its limit; RLIMIT_NPROC bounds processes, for an ordinary user above all else that he runs; both wall clocks, RLIMIT_CPU for each process and the size of the cell's own file system hold. Where only swap is not counted, all but that holds"},
 	{Layer: "rlimits", Insisted: true, Runs: true,
 		Missing: "core dumps go to a program, and the inherited hard limit of cores is 0, which does not stop that and cannot be raised to the 1 that does",
 		Gone:    "a crash starts the host's program for core dumps, with the guest's memory as its input",

@@ -16,12 +16,14 @@ import (
 type policy struct {
 	*seccomp.Policy
 	program []byte
+	// Of a traced cell, see seccomp.TracePrograms; program is then its Base.
+	watch, judge []byte
 	// What the host's plan adds: both Landlock rulesets, and the hash of all of it.
 	guest, init cellproto.Landlock
 	hash        string
 }
 
-func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
+func loadPolicy(k kind, additions []string, off func(layer string) bool) (*policy, error) {
 	p, err := seccomp.Load(k.profile, seccomp.Options{Loopback: k.loopback})
 	if err != nil {
 		return nil, &api.FieldError{Field: "profile", Value: k.profile, Reason: "no such profile"}
@@ -35,7 +37,10 @@ func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
 	if !ok {
 		return nil, fmt.Errorf("no system call table for this machine")
 	}
-	program, err := p.Compile(arch, notify)
+	if k.traced.on {
+		return tracePolicy(p, arch, k.traced, off("judge"))
+	}
+	program, err := p.Compile(arch, !off("notify"))
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +51,11 @@ func loadPolicy(k kind, additions []string, notify bool) (*policy, error) {
 func (h *Host) policy(k kind) (*policy, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := kind{profile: k.profile, loopback: k.loopback}
+	key := k.listed()
 	p := h.policies[key]
 	if p == nil {
 		var err error
-		if p, err = loadPolicy(key, h.cfg.Additions[k.profile], !h.off("notify")); err != nil {
+		if p, err = loadPolicy(key, h.cfg.Additions[k.profile], h.off); err != nil {
 			return nil, err
 		}
 		h.policies[key] = p
@@ -64,7 +69,7 @@ func (h *Host) inForce(pl *plan, k kind) (*policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := kind{profile: k.profile, loopback: k.loopback}
+	key := k.listed()
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	p := pl.policies[key]
@@ -85,6 +90,7 @@ func (p *plan) hash(pol *policy) string {
 	d := sha256.New()
 	fmt.Fprintln(d, pol.Hash(), pol.guest, pol.init)
 	p.write(d)
+	d.Write(pol.judge) // and whatever a trace lets through
 	fmt.Fprintln(d, procKeep, procCommon, attest.Names(nil, false))
 	return hex.EncodeToString(d.Sum(nil))
 }

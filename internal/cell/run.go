@@ -49,6 +49,9 @@ func (h *Host) Run(ctx context.Context, job *Job, s Streams) (*api.Result, error
 		return nil, api.ErrClosed
 	}
 	defer h.work.Done()
+	if err := h.traceable(job.Trace); err != nil {
+		return nil, err
+	}
 	begin := time.Now()
 	if err := h.place(ctx); err != nil {
 		return nil, err
@@ -122,6 +125,7 @@ type run struct {
 	counted bool  // the counters were read
 	lost    error // why the files could not be collected, which is not the guest's doing
 	end     ending
+	calls   callCounts
 }
 
 // do takes a cell, runs the job and fills the result.
@@ -146,6 +150,7 @@ func (r *run) do() {
 	r.ended = time.Now()
 	r.collect()
 	r.settle()
+	r.traced()
 	r.trace(begin)
 }
 
@@ -239,7 +244,7 @@ func (r *run) start() error {
 	_ = c.control.SetDeadline(time.Now().Add(c.h.cfg.patience))
 	refused := r.hand(j)
 	// Init may have said why before it hung up.
-	t, p, err := cellproto.ReadFrame(c.control, maxReply)
+	t, p, err := r.firstFrame()
 	if err != nil {
 		return &stageError{"job", errors.Join(refused, err)}
 	}

@@ -136,7 +136,7 @@ const maxFrames = 8
 // frames reads what init reports until it has reported the end, or is gone: its
 // end of the socket closes with it.
 func (r *run) frames(init io.Reader) {
-	for range maxFrames {
+	for range maxFrames + r.traceFrames() {
 		t, p, err := cellproto.ReadFrame(init, maxReply)
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
@@ -168,6 +168,8 @@ func (r *run) frame(t cellproto.Type, p []byte) bool {
 		if v, err = cellproto.DecodeDenied(p); err == nil && r.end.denied == nil {
 			r.end.denied = &v
 		}
+	case cellproto.TypeTraced:
+		err = r.calls.take(p, r.job.Trace)
 	case cellproto.TypeFailed:
 		var v cellproto.Failed
 		if v, err = cellproto.DecodeFailed(p); err == nil {

@@ -52,6 +52,7 @@ func (c *cell) guest() {
 	if !c.off("pid") { // else the namespace is the host's
 		alone = endAll()
 	}
+	c.endTrace()
 	c.send(cellproto.TypeExited, cellproto.Exited{Status: uint64(status), WallNS: uint64(wall)}.Encode())
 	if len(job.Collect.Patterns) > 0 {
 		c.armTimer(job.Collect.MS + 1000)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,14 @@ type cell struct {
 	deadline int            // timerfd
 	listener chan int       // to the thread that waits for calls of the kill class
 	signals  chan int       // to the thread that passes signals on: the guest's pidfd
+
+	// Of a traced cell.
+	awake    chan struct{} // the thread that listens is
+	watch    atomic.Int32  // its listener; 0 not yet, below it never
+	sealed   uint32        // the sealed thread's number
+	lastWord atomic.Bool   // the guest has ended, see endTrace
+	talking  atomic.Bool   // somebody writes to the host; beside the mutex, which the tracer must not wait for
+	noPIDs   bool          // a control without a pid namespace
 
 	write sync.Mutex // one frame at a time on the control socket
 }
@@ -111,8 +120,12 @@ func (c *cell) first() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return stage("parent death", err)
 	}
-	if runtime.GOMAXPROCS(0) != 2 { // one for each of the two threads that work
-		runtime.GOMAXPROCS(2)
+	procs := 2 // one for each of the two threads that work
+	if len(c.arm.Judge) > 0 {
+		procs, c.noPIDs = 3, c.off("pid") // and one for the tracer, which keeps it
+	}
+	if runtime.GOMAXPROCS(0) != procs {
+		runtime.GOMAXPROCS(procs)
 	}
 	c.step("first")
 	return nil
@@ -149,9 +162,20 @@ func (c *cell) applied(layer string, ok bool, detail string) {
 	c.layer = append(c.layer, cellproto.Applied{Layer: layer, OK: ok, Detail: detail})
 }
 
-func (c *cell) send(t cellproto.Type, p []byte) {
+// talk takes the control socket, and returns what gives it back.
+func (c *cell) talk() func() {
 	c.write.Lock()
-	defer c.write.Unlock()
+	for !c.talking.CompareAndSwap(false, true) { // the tracer never takes long
+		runtime.Gosched()
+	}
+	return func() {
+		c.talking.Store(false)
+		c.write.Unlock()
+	}
+}
+
+func (c *cell) send(t cellproto.Type, p []byte) {
+	defer c.talk()()
 	if cellproto.WriteFrame(fdWriter(FDControl), t, p) != nil {
 		os.Exit(1)
 	}
@@ -159,8 +183,7 @@ func (c *cell) send(t cellproto.Type, p []byte) {
 
 // sendPiece sends a piece of an artifact.
 func (c *cell) sendPiece(p *cellproto.Piece) {
-	c.write.Lock()
-	defer c.write.Unlock()
+	defer c.talk()()
 	w := fdWriter(FDControl)
 	if _, err := w.Write(p.Head(cellproto.TypeArtifact)); err != nil {
 		os.Exit(1)

@@ -173,14 +173,14 @@ func (c *cell) privileges() error {
 	return nil
 }
 
-// startKillers makes the thread that waits for calls of the kill class and the
-// one that passes the host's signals on. They take the guest's ids, since only
-// such a thread may signal the guest when init has an id of its own; the sealed
-// one is busy waiting.
+// startKillers makes the thread that waits for calls of the kill class, or of a
+// traced guest for all calls, and the one that passes the host's signals on. They
+// take the guest's ids, since only such a thread may signal the guest when init has
+// an id of its own; the sealed one is busy waiting.
 func (c *cell) startKillers(uid, gid uintptr) error {
-	c.listener, c.signals = make(chan int, 1), make(chan int, 1)
+	c.listener, c.signals, c.awake = make(chan int, 1), make(chan int, 1), make(chan struct{})
 	ready := make(chan error)
-	for _, do := range []func(){func() { c.denied(<-c.listener) }, func() { c.pass(<-c.signals) }} {
+	for _, do := range []func(){func() { c.listen(<-c.listener) }, func() { c.pass(<-c.signals) }} {
 		go func() {
 			runtime.LockOSThread()
 			_, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, gid, gid, gid)
@@ -336,7 +336,8 @@ func (c *cell) defaultSignals() error {
 	return resetSignals()
 }
 
-// seccomp is last: one filter, installed on this thread and spread to all.
+// seccomp is last: one filter, installed on this thread and spread to all; a
+// traced cell has a second one on this thread, which the guest inherits.
 func (c *cell) seccomp() error {
 	if c.off("seccomp") || len(c.arm.Filter) == 0 {
 		return nil
@@ -345,11 +346,15 @@ func (c *cell) seccomp() error {
 	if err != nil {
 		return err
 	}
-	if fd >= 0 {
-		c.listener <- fd
-	}
 	detail := fmt.Sprintf("%d instructions", len(c.arm.Filter)/8)
-	if fd >= 0 {
+	switch {
+	case len(c.arm.Judge) > 0:
+		if err := c.startTrace(); err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+		detail += ", calls reported to init, which answers them"
+	case fd >= 0:
+		c.listener <- fd
 		detail += ", kill class reported"
 	}
 	c.applied("seccomp", true, detail)

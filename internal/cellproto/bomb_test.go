@@ -62,6 +62,9 @@ func bombs() map[string][]byte {
 	for _, head := range []int{0, 1, 3} {
 		p := append(make([]byte, head), count...)
 		all["list after "+string(rune('0'+head))] = append(p, make([]byte, cellproto.MaxFrame-len(p))...)
+		// One of as many elements as there are bytes.
+		p = binary.AppendUvarint(make([]byte, head), cellproto.MaxFrame-16)
+		all["too long a list after "+string(rune('0'+head))] = append(p, make([]byte, cellproto.MaxFrame-len(p))...)
 	}
 	// A string that says it is longer than what there is, after a list that fits.
 	lie := binary.AppendUvarint([]byte{1}, 1<<62)

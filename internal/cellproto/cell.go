@@ -20,6 +20,8 @@ const (
 	TypeArtifact  Type = 10 // a piece of a file
 	TypeRefused   Type = 11 // a file or pattern that gives nothing
 	TypeCollected Type = 12 // there is no more
+
+	TypeTraced Type = 13 // init to host: calls of a traced guest
 )
 
 // MaxPiece bounds the data of one frame of a file, and MaxPieceFrame such a
@@ -99,6 +101,9 @@ type Arm struct {
 	// byte order. Notify asks for a listener for the kill class.
 	Filter []byte
 	Notify bool
+	// Watch and Judge make it a traced cell: Watch is a further filter of the
+	// sealed thread, Judge the program by which the listener answers.
+	Watch, Judge []byte
 
 	CoreLimit uint64
 
@@ -197,6 +202,21 @@ type Started struct{ PID uint64 }
 
 // Denied names a call of the kill class by its audit architecture and number.
 type Denied struct{ Arch, Number uint64 }
+
+// MaxTraced bounds the kinds of calls that a trace tells apart.
+const MaxTraced = 1024
+
+// Traced counts calls since the guest's exec.
+type Traced struct {
+	// Final says that the guest has ended and that every count is its last.
+	// Before, a call is reported when its count has doubled.
+	Final bool
+	Calls []TracedCall
+}
+
+// TracedCall is one kind of call, by its audit architecture and number and the
+// answer of the program Judge. Count is of all since the beginning.
+type TracedCall struct{ Arch, Number, Answer, Count uint64 }
 
 // Exited carries the guest's wait status.
 type Exited struct {

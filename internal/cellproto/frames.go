@@ -53,6 +53,8 @@ func (a *Arm) Encode() []byte {
 	putLandlock(e, &a.Init)
 	e.bytes(a.Filter)
 	e.flag(a.Notify)
+	e.bytes(a.Watch)
+	e.bytes(a.Judge)
 	e.num(a.CoreLimit)
 	e.strs(a.Probes)
 	e.strs(a.Off)
@@ -71,6 +73,7 @@ func DecodeArm(p []byte) (*Arm, error) {
 	getLandlock(d, &a.Guest)
 	getLandlock(d, &a.Init)
 	a.Filter, a.Notify = d.bytes(), d.flag()
+	a.Watch, a.Judge = d.bytes(), d.bytes()
 	a.CoreLimit = d.num()
 	a.Probes, a.Off = d.strs(), d.strs()
 	return a, d.end()
@@ -204,6 +207,34 @@ func DecodeDenied(p []byte) (Denied, error) {
 	d := &decoder{b: p}
 	v := Denied{Arch: d.num(), Number: d.num()}
 	return v, d.end()
+}
+
+func putTraced(e *encoder, c *TracedCall) {
+	e.num(c.Arch)
+	e.num(c.Number)
+	e.num(c.Answer)
+	e.num(c.Count)
+}
+func getTraced(d *decoder, c *TracedCall) {
+	c.Arch, c.Number, c.Answer, c.Count = d.num(), d.num(), d.num(), d.num()
+}
+
+// Encode returns the payload of a TypeTraced frame.
+func (t *Traced) Encode() []byte {
+	e := &encoder{}
+	e.flag(t.Final)
+	encodeList(e, t.Calls, putTraced)
+	return e.b
+}
+
+// DecodeTraced is the inverse of Encode. More than MaxTraced calls are malformed.
+func DecodeTraced(p []byte) (*Traced, error) {
+	d := &decoder{b: p}
+	t := &Traced{Final: d.flag(), Calls: decodeList(d, getTraced)}
+	if len(t.Calls) > MaxTraced {
+		d.fail("too many calls")
+	}
+	return t, d.end()
 }
 
 // Encode returns the payload of a TypeExited frame.

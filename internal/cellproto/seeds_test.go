@@ -54,6 +54,10 @@ var decoders = map[string]func([]byte) (value any, encode func() []byte, err err
 		v, err := cellproto.DecodeSignal(p)
 		return v, v.Encode, err
 	},
+	"Traced": func(p []byte) (any, func() []byte, error) {
+		v, err := cellproto.DecodeTraced(p)
+		return v, v.Encode, err
+	},
 	"Launch": func(p []byte) (any, func() []byte, error) {
 		v, err := cellproto.DecodeLaunch(p)
 		return v, v.Encode, err
@@ -67,7 +71,7 @@ func samples() map[string][]byte {
 		Nonce: []byte("nonce"), Loopback: true, Passwd: []byte("p"), Group: []byte("g"),
 		StandIns: []cellproto.StandIn{{Path: "meminfo", Data: []byte("0")}}, ProcCommon: []string{"sys"}, ProcKeep: []string{"self", "mounts"},
 		DiskBytes: 1 << 27, DiskFiles: 10_000, Maker: true, UID: 17, GID: 18, DropGroups: true, TimeNS: true,
-		Guest: land, Init: land, Filter: bytes.Repeat([]byte{6}, 64), Notify: true, CoreLimit: 1,
+		Guest: land, Init: land, Filter: bytes.Repeat([]byte{6}, 64), Notify: true, Watch: []byte{1}, Judge: []byte{2, 3}, CoreLimit: 1,
 		Probes: []string{"a", "b"}, Off: []string{"cgroup"},
 	}
 	armed := &cellproto.Armed{Nonce: []byte("n"), Layers: []cellproto.Applied{{Layer: "root", OK: true, Detail: "d"}},
@@ -83,6 +87,7 @@ func samples() map[string][]byte {
 		"Started": cellproto.Started{PID: 2}.Encode(), "Denied": cellproto.Denied{Arch: 0xc000003e, Number: 101}.Encode(),
 		"Exited": cellproto.Exited{Status: 9, WallNS: 1 << 50}.Encode(),
 		"Failed": cellproto.Failed{Stage: "exec", Message: "no", Errno: 2}.Encode(),
+		"Traced": (&cellproto.Traced{Final: true, Calls: []cellproto.TracedCall{{Arch: 0xc000003e, Number: 1<<32 - 1, Answer: 0x50001, Count: 1 << 40}}}).Encode(),
 		"Piece":  piece.Encode(), "Refused": cellproto.Refused{Name: "a", Reason: "b"}.Encode(), "Signal": cellproto.Signal{Number: 15}.Encode(),
 	}
 }
@@ -173,6 +178,7 @@ func FuzzDecodeLaunch(f *testing.F)  { fuzz(f, "Launch") }
 func FuzzDecodePiece(f *testing.F)   { fuzz(f, "Piece") }
 func FuzzDecodeRefused(f *testing.F) { fuzz(f, "Refused") }
 func FuzzDecodeSignal(f *testing.F)  { fuzz(f, "Signal") }
+func FuzzDecodeTraced(f *testing.F)  { fuzz(f, "Traced") }
 
 // FuzzReadFrame reads frames from arbitrary bytes until they end.
 func FuzzReadFrame(f *testing.F) {

@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handler answers calls of the functions that NewFunction makes. What it
+// Handler answers the calls of a function that NewFunction has made. What it
 // returns is released; nil is undefined. An error is thrown: an *Exception as
 // its value, another one as an Error with its text. It may call the engine.
 type Handler func(*Call) (*Value, error)
 
 // Call is one call of a function, valid until the handler returns.
 type Call struct {
-	ID   uintptr // of the function, as given to NewFunction
 	c    *Context
 	argc int
 	argv uintptr
@@ -69,15 +68,20 @@ func (c *Context) makeClass() error {
 	return nil
 }
 
-// SetHandler says who answers; nil makes every call throw.
-func (c *Context) SetHandler(h Handler) { c.handler = h }
+// maxFunctions bounds the functions of a context, which are never freed.
+const maxFunctions = 1 << 12
 
-// NewFunction returns an object that calls the handler with id when it is
-// called. It is for code of ours alone: it is no Function object of the
-// language, and its id is nowhere to be read by JavaScript.
-func (c *Context) NewFunction(id uintptr) *Value {
+// NewFunction returns an object that calls h when it is called. It is for code of
+// ours alone: it is no Function object of the language. There may be 4096, and
+// they last as long as the process.
+func (r *Realm) NewFunction(h Handler) (*Value, error) {
+	c := r.c
 	c.enter()
-	return c.keep(call(c.fn.objectMake, c.ref, c.class, id))
+	if len(c.handlers) == maxFunctions {
+		return nil, errors.New("jsc: too many functions")
+	}
+	c.handlers = append(c.handlers, h)
+	return c.keep(call(c.fn.objectMake, r.ref, c.class, uintptr(len(c.handlers)))), nil
 }
 
 // Panics is how many panics of the handler were turned into exceptions.
@@ -137,12 +141,13 @@ func (c *Context) limit() uintptr {
 
 // answer has the handler answer one call.
 func (c *Context) answer(function uintptr, argc int, argv, exception uintptr) uintptr {
-	if c.handler == nil {
+	id := call(c.fn.objectGetPrivate, function) // from 1; 0 is an object of another class
+	if id == 0 || id > uintptr(len(c.handlers)) {
 		return c.throw(exception, errors.New("no host function"))
 	}
-	k := &Call{ID: call(c.fn.objectGetPrivate, function), c: c, argc: argc, argv: argv}
+	k := &Call{c: c, argc: argc, argv: argv}
 	defer func() { k.over = true }()
-	v, err := c.handler(k)
+	v, err := c.handlers[id-1](k)
 	if err != nil {
 		return c.throw(exception, err)
 	}

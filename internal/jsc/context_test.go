@@ -36,6 +36,18 @@ func (p *problems) want(what string, got, want any) {
 	}
 }
 
+// bind makes a function of ours a global of the guest.
+func (p *problems) bind(c *Context, name string, h Handler) {
+	f, err := c.NewFunction(h)
+	if err != nil {
+		p.addf("%v", err)
+		return
+	}
+	if _, err := c.Call(p.eval(c, "(f) => { globalThis."+name+" = f }"), nil, f); err != nil {
+		p.addf("%v", err)
+	}
+}
+
 func onContext(f func(c *Context, p *problems)) func(string) (any, error) {
 	return func(string) (any, error) {
 		c, err := start(Options{}, "JSC_slowPathAllocsBetweenGCs=50")
@@ -87,13 +99,36 @@ func values(c *Context, p *problems) {
 	isTrue, err := p.eval(c, "1 < 2").Bool()
 	p.want("bool", fmt.Sprint(isTrue, err), "true <nil>")
 	for _, units := range [][]uint16{nil, {'a'}, {0}, {0xe9, 0xff}, {0xd800}, {0xdc00, 0xd800}, {0xd83d, 0xde00}, slices.Repeat([]uint16{0x3b1}, 100_000)} {
-		got, err := c.String(units).Units()
+		v := c.String(units)
+		got, err := v.Units()
 		if err != nil || !slices.Equal(got, units) {
 			p.addf("units %v became %v, %v", units[:min(len(units), 3)], got[:min(len(got), 3)], err)
 		}
+		b, err := v.UTF16()
+		again, err2 := c.UTF16(b).Units()
+		if err := errors.Join(err, err2); err != nil || len(b) != 2*len(units) || !slices.Equal(again, units) {
+			p.addf("units %v as bytes, %v", units[:min(len(units), 3)], err)
+		}
+	}
+	for latin, want := range map[string]string{"": "", "plain": "plain", "nul\x00": "nul\x00", "\xe9\xff": "éÿ"} {
+		got, err := c.Latin1([]byte(latin)).Text()
+		p.want("latin", got+fmt.Sprint(err), want+"<nil>")
 	}
 	text, err := p.eval(c, "'a\\ud83d\\ude00'.repeat(2)").Text()
 	p.want("text", fmt.Sprint(text, err), "a😀a😀<nil>")
+	bytesBothWays(c, p)
+	for what, err := range map[string]error{
+		"number": second(p.eval(c, "({valueOf() { throw 1 }})").Number()), "text": second(p.eval(c, "({toString() { throw 1 }})").Text()),
+		"bool": second(p.eval(c, "1").Bool()), "bytes": second(p.eval(c, "[1]").Bytes()),
+	} {
+		if !errors.Is(err, ErrType) {
+			p.addf("%s of another type: %v", what, err)
+		}
+	}
+}
+
+// bytesBothWays is the part of values about typed arrays and buffers.
+func bytesBothWays(c *Context, p *problems) {
 	for kind, w := range width {
 		in := bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7, 8}, 1000)
 		v, err := c.Array(kind, in)
@@ -118,14 +153,6 @@ func values(c *Context, p *problems) {
 	p.want("an empty array", fmt.Sprint(empty, err), "[] <nil>")
 	gone, err := p.eval(c, "var b = new Uint8Array([1,2,3]); b.buffer.transfer && b.buffer.transfer(); b").Bytes()
 	p.want("a detached array", fmt.Sprint(gone, err), "[] <nil>")
-	for what, err := range map[string]error{
-		"number": second(p.eval(c, "({valueOf() { throw 1 }})").Number()), "text": second(p.eval(c, "({toString() { throw 1 }})").Text()),
-		"bool": second(p.eval(c, "1").Bool()), "bytes": second(p.eval(c, "[1]").Bytes()),
-	} {
-		if !errors.Is(err, ErrType) {
-			p.addf("%s of another type: %v", what, err)
-		}
-	}
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -136,9 +163,8 @@ func TestCalls(t *testing.T) { checkChild(t, "calls") }
 
 func calls(c *Context, p *problems) {
 	var kept *Value
-	c.SetHandler(func(k *Call) (*Value, error) {
-		switch k.ID {
-		case 1: // adds
+	functions := map[string]Handler{
+		"add": func(k *Call) (*Value, error) {
 			sum := 0.0
 			for i := range k.Len() {
 				n, err := k.Arg(i).Number()
@@ -148,27 +174,17 @@ func calls(c *Context, p *problems) {
 				sum += n
 			}
 			return c.Number(sum), nil
-		case 2:
-			return nil, errors.New("refused: é")
-		case 3:
-			panic("the text of a panic is nobody's business")
-		case 4: // calls what it is given, and lets through what that throws
-			return c.Call(k.Arg(0), nil, k.Arg(1))
-		case 5:
-			kept = k.Arg(0)
-			return kept, nil
-		case 6:
-			return kept, nil
-		case 7:
-			return k.Arg(100), nil
-		}
-		return nil, nil
-	})
-	for id, name := range map[uintptr]string{1: "add", 2: "fail", 3: "crash", 4: "through", 5: "same", 6: "late", 7: "none", 8: "nothing"} {
-		set := p.eval(c, "(f) => { globalThis."+name+" = f }")
-		if _, err := c.Call(set, nil, c.NewFunction(id)); err != nil {
-			p.addf("%s: %v", name, err)
-		}
+		},
+		"fail":    func(*Call) (*Value, error) { return nil, errors.New("refused: é") },
+		"crash":   func(*Call) (*Value, error) { panic("the text of a panic is nobody's business") },
+		"through": func(k *Call) (*Value, error) { return c.Call(k.Arg(0), nil, k.Arg(1)) },
+		"same":    func(k *Call) (*Value, error) { kept = k.Arg(0); return kept, nil },
+		"late":    func(*Call) (*Value, error) { return kept, nil },
+		"none":    func(k *Call) (*Value, error) { return k.Arg(100), nil },
+		"nothing": func(*Call) (*Value, error) { return nil, nil },
+	}
+	for name, h := range functions {
+		p.bind(c, name, h)
 	}
 	for _, one := range [][2]string{
 		{"add(1, 2, 3.5)", "6.5"}, {"add()", "0"}, {"add(...Array(300).fill(2))", "600"},
@@ -356,9 +372,8 @@ func TestGoexit(t *testing.T) {
 }
 
 func goexit(c *Context, p *problems) {
-	c.SetHandler(func(*Call) (*Value, error) { runtime.Goexit(); return nil, nil })
-	f := p.eval(c, "(f) => f()")
-	_, err := c.Call(f, nil, c.NewFunction(1))
+	p.bind(c, "leave", func(*Call) (*Value, error) { runtime.Goexit(); return nil, nil })
+	_, err := c.Evaluate("leave()", "leave.js", 1)
 	p.addf("came back: %v", err)
 }
 
@@ -367,11 +382,7 @@ func goexit(c *Context, p *problems) {
 func TestDeep(t *testing.T) { checkChild(t, "deep") }
 
 func deep(c *Context, p *problems) {
-	c.SetHandler(func(k *Call) (*Value, error) { return c.Call(k.Arg(0), nil, k.Arg(1)) })
-	set := p.eval(c, "(f) => { globalThis.host = f }")
-	if _, err := c.Call(set, nil, c.NewFunction(1)); err != nil {
-		p.addf("%v", err)
-	}
+	p.bind(c, "host", func(k *Call) (*Value, error) { return c.Call(k.Arg(0), nil, k.Arg(1)) })
 	for _, source := range []string{
 		"var n = 0; function f() { n++; f() }; try { f() } catch (e) { e.name }",
 		"var n = 0; function g() { n++; host(g) }; try { g() } catch (e) { e.name }",

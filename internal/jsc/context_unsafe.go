@@ -15,18 +15,24 @@ import (
 // usable afterwards.
 var ErrTerminated = errors.New("jsc: terminated by the time limit")
 
-// Context is the engine's one global object and what belongs to it.
+// Realm is one global object with built-ins of its own. Values go from one
+// realm of a context to another as they are.
+type Realm struct {
+	c   *Context
+	ref uintptr
+}
+
+// Context is what runs JavaScript, with the realm of the guest.
 type Context struct {
 	*Engine
-	ref     uintptr
-	group   uintptr
-	global  uintptr
-	class   uintptr // of functions that call back
-	handler Handler
-	limited time.Duration
-	decide  func() bool // asked when a time limit is over
-	ended   bool        // the time limit has ended what runs
-	panics  int
+	Realm
+	group    uintptr
+	class    uintptr   // of functions that call back
+	handlers []Handler // of the function with the private number 1 and on
+	limited  time.Duration
+	decide   func() bool // asked when a time limit is over
+	ended    bool        // the time limit has ended what runs
+	panics   int
 }
 
 // NewContext makes the context. Once it is there, every handler of a signal that the
@@ -39,15 +45,12 @@ func (e *Engine) NewContext() (*Context, error) {
 	c := &Context{Engine: e}
 	c.enter()
 	c.group = call(e.fn.contextGroupCreate)
-	c.ref = call(e.fn.globalContextCreateInGroup, c.group, 0)
-	if c.group == 0 || c.ref == 0 {
-		return nil, errors.New("jsc: no context")
+	realm, err := c.NewRealm()
+	if err != nil {
+		return nil, err
 	}
+	c.Realm = *realm
 	e.context, current = c, c
-	c.global = call(e.fn.contextGetGlobalObject, c.ref)
-	if e.fn.setRemoteInspection != 0 {
-		call(e.fn.setRemoteInspection, c.ref, 0)
-	}
 	if err := e.settleSignals(); err != nil {
 		return nil, err
 	}
@@ -63,6 +66,20 @@ func (e *Engine) NewContext() (*Context, error) {
 			len(code), code[0].Range, code[0].Perms, code[0].Path)
 	}
 	return c, err
+}
+
+// NewRealm makes another realm. What the guest does to the built-ins of its own
+// does not reach it, as long as no object of it reaches the guest.
+func (c *Context) NewRealm() (*Realm, error) {
+	c.enter()
+	r := &Realm{c: c, ref: call(c.fn.globalContextCreateInGroup, c.group, 0)}
+	if c.group == 0 || r.ref == 0 {
+		return nil, errors.New("jsc: no realm")
+	}
+	if c.fn.setRemoteInspection != 0 {
+		call(c.fn.setRemoteInspection, r.ref, 0)
+	}
+	return r, nil
 }
 
 // enter panics where another thread than the engine's calls: it would be
@@ -94,13 +111,14 @@ func (c *Context) thrown(exception uintptr) error {
 
 // Evaluate runs a script, its first line numbered line (1 or more), in the
 // global scope. name is what stacks call it. Jobs of promises have run when it returns.
-func (c *Context) Evaluate(source, name string, line int) (*Value, error) {
+func (r *Realm) Evaluate(source, name string, line int) (*Value, error) {
+	c := r.c
 	c.enter()
 	script, url := c.newString(utf16.Encode([]rune(source))), c.newString(utf16.Encode([]rune(name)))
 	defer call(c.fn.stringRelease, script)
 	defer call(c.fn.stringRelease, url)
 	var exception uintptr
-	ref := call(c.fn.evaluateScript, c.ref, script, 0, url, uintptr(line), uintptr(unsafe.Pointer(&exception)))
+	ref := call(c.fn.evaluateScript, r.ref, script, 0, url, uintptr(line), uintptr(unsafe.Pointer(&exception)))
 	if exception != 0 || ref == 0 {
 		return nil, c.thrown(exception)
 	}
@@ -132,14 +150,15 @@ func (c *Context) Call(function, this *Value, args ...*Value) (*Value, error) {
 }
 
 // Global returns the global object.
-func (c *Context) Global() *Value {
-	c.enter()
-	return c.keep(c.global)
+func (r *Realm) Global() *Value {
+	r.c.enter()
+	return r.c.keep(call(r.c.fn.contextGetGlobalObject, r.ref))
 }
 
 // SetEval allows eval and the Function constructors, or makes them throw an
 // EvalError with the text given.
-func (c *Context) SetEval(allowed bool, text string) {
+func (r *Realm) SetEval(allowed bool, text string) {
+	c := r.c
 	c.enter()
 	s := c.newString(utf16.Encode([]rune(text)))
 	defer call(c.fn.stringRelease, s)
@@ -147,14 +166,15 @@ func (c *Context) SetEval(allowed bool, text string) {
 	if allowed {
 		word = 1
 	}
-	call(c.fn.globalContextSetEvalEnabled, c.ref, word, s)
+	call(c.fn.globalContextSetEvalEnabled, r.ref, word, s)
 }
 
 // OnUnhandledRejection has function called with promise and reason when a
 // promise is rejected that nobody handles.
-func (c *Context) OnUnhandledRejection(function *Value) error {
+func (r *Realm) OnUnhandledRejection(function *Value) error {
+	c := r.c
 	var exception uintptr
-	call(c.fn.unhandledRejection, c.ref, function.word(), uintptr(unsafe.Pointer(&exception)))
+	call(c.fn.unhandledRejection, r.ref, function.word(), uintptr(unsafe.Pointer(&exception)))
 	if exception != 0 {
 		return c.thrown(exception)
 	}

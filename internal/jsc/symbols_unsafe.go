@@ -23,7 +23,8 @@ type symbols struct {
 	valueProtect, valueUnprotect, valueGetType, valueTypedArrayType      uintptr
 	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString uintptr
 	valueToBoolean, valueToStringCopy                                    uintptr
-	stringCreate, stringLength, stringCharacters, stringRelease          uintptr
+	stringCreate, stringCreateUTF8                                       uintptr
+	stringLength, stringCharacters, stringRelease                        uintptr
 	garbageCollect, configureSignal, setRemoteInspection                 uintptr
 	valueToNumber                                                        func(ctx, value uintptr, exception *uintptr) float64
 	valueMakeNumber                                                      func(ctx uintptr, number float64) uintptr
@@ -68,6 +69,7 @@ func (s *symbols) needed() []symbol {
 		{"JSValueToBoolean", &s.valueToBoolean},
 		{"JSValueToStringCopy", &s.valueToStringCopy},
 		{"JSStringCreateWithCharacters", &s.stringCreate},
+		{"JSStringCreateWithUTF8CString", &s.stringCreateUTF8},
 		{"JSStringGetLength", &s.stringLength},
 		{"JSStringGetCharactersPtr", &s.stringCharacters},
 		{"JSStringRelease", &s.stringRelease},

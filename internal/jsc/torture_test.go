@@ -42,13 +42,17 @@ const work = `(function (host, n) {
 
 // torture makes a number of host calls while everything moves: the engine
 // collects at every slow allocation, or at every so manieth, Go's collector and
-// its stacks never rest. arg is both numbers; every 0 is the concurrent collector.
+// its stacks never rest. arg is both numbers; every 0 is the
+// concurrent collector, without a pause, and -1 what the binding sets, asked for the same.
 func torture(arg string) (any, error) {
 	var calls, every int
 	if _, err := fmt.Sscan(arg, &calls, &every); err != nil {
 		return nil, err
 	}
 	settings := []string{fmt.Sprintf("JSC_slowPathAllocsBetweenGCs=%d", every)}
+	if every < 0 {
+		settings = []string{"JSC_collectContinuously=1"}
+	}
 	if every == 0 {
 		settings = []string{"JSC_useConcurrentGC=1", "JSC_collectContinuously=1"}
 	}
@@ -58,12 +62,14 @@ func torture(arg string) (any, error) {
 	}
 	defer restless()()
 	keeper := &keeper{c: c, max: 64}
-	c.SetHandler(keeper.answer)
 	f, err := c.Evaluate(work, "work.js", 1)
 	if err != nil {
 		return nil, err
 	}
-	host := c.NewFunction(1)
+	host, err := c.NewFunction(keeper.answer)
+	if err != nil {
+		return nil, err
+	}
 	for keeper.calls < calls {
 		n := c.Number(2000)
 		got, err := c.Call(f, nil, host, n)
@@ -288,6 +294,10 @@ func TestTortureControl(t *testing.T) {
 		t.Errorf("ended with %v, %s\n%.2000s", e.err, e.out, e.log)
 	}
 }
+
+// TestTortureContinuously asks the engine to collect without a pause beside the
+// program, which it does not do with the binding's settings.
+func TestTortureContinuously(t *testing.T) { tortureAll(t, 2, 100_000, -1) }
 
 // TestTortureConcurrent shows what the other collector would do: it stops the
 // thread that uses the engine with a signal, on whatever stack that is, and so

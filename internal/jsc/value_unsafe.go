@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf16"
 	"unsafe"
 )
@@ -107,27 +108,42 @@ func (v *Value) Number() (float64, error) {
 
 // Units returns a copy of a string's UTF-16 code units, lone surrogates and all.
 // Nothing is converted, so no guest code runs.
-func (v *Value) Units() ([]uint16, error) {
+func (v *Value) Units() (units []uint16, err error) {
+	err = v.withUnits(func(u []uint16) { units = slices.Clone(u) })
+	return units, err
+}
+
+// UTF16 returns a copy of a string's code units as bytes, little-endian.
+func (v *Value) UTF16() (b []byte, err error) {
+	err = v.withUnits(func(u []uint16) {
+		if len(u) > 0 {
+			b = slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(u))), 2*len(u)))
+		}
+	})
+	return b, err
+}
+
+// withUnits shows f a string's code units, in the engine's memory.
+func (v *Value) withUnits(f func([]uint16)) error {
 	if t := v.Type(); t != String {
-		return nil, fmt.Errorf("%w: %d is no string", ErrType, t)
+		return fmt.Errorf("%w: %d is no string", ErrType, t)
 	}
 	var exception uintptr
 	s := call(v.c.fn.valueToStringCopy, v.c.ref, v.ref, uintptr(unsafe.Pointer(&exception)))
 	if s == 0 {
-		return nil, v.c.thrown(exception) // out of memory while a rope is made flat
+		return v.c.thrown(exception) // out of memory while a rope is made flat
 	}
 	defer call(v.c.fn.stringRelease, s)
 	n := int(call(v.c.fn.stringLength, s))
 	if n == 0 {
-		return nil, nil
+		return nil
 	}
 	p := call(v.c.fn.stringCharacters, s)
 	if p == 0 {
-		return nil, errors.New("jsc: no memory for a string")
+		return errors.New("jsc: no memory for a string")
 	}
-	units := make([]uint16, n)
-	copy(units, unsafe.Slice((*uint16)(pointer(p)), n))
-	return units, nil
+	f(unsafe.Slice((*uint16)(pointer(p)), n))
+	return nil
 }
 
 // Text returns a string's value; a lone surrogate becomes U+FFFD.
@@ -228,6 +244,37 @@ func (c *Context) String(units []uint16) *Value {
 	return c.keep(call(c.fn.valueMakeString, c.ref, s))
 }
 
+// UTF16 returns a string of code units as bytes, little-endian; a last odd byte
+// does not count.
+func (c *Context) UTF16(b []byte) *Value {
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		units[i] = uint16(b[2*i]) | uint16(b[2*i+1])<<8
+	}
+	return c.String(units)
+}
+
+// Latin1 returns a string of units below 256. What is ASCII alone takes the
+// engine a byte a unit.
+func (c *Context) Latin1(b []byte) *Value {
+	c.enter()
+	plain := true
+	for _, u := range b {
+		plain = plain && u-1 < 0x7f // 0 is the end for the engine
+	}
+	if plain {
+		text := append(slices.Grow(slices.Clone(b), 1), 0)
+		s := call(c.fn.stringCreateUTF8, uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+		defer call(c.fn.stringRelease, s)
+		return c.keep(call(c.fn.valueMakeString, c.ref, s))
+	}
+	units := make([]uint16, len(b))
+	for i, u := range b {
+		units[i] = uint16(u)
+	}
+	return c.String(units)
+}
+
 // Text returns a string; what is not UTF-8 in it becomes U+FFFD.
 func (c *Context) Text(s string) *Value { return c.String(utf16.Encode([]rune(s))) }
 
@@ -244,14 +291,15 @@ var width = map[Kind]int{
 
 // Array returns a new typed array of the kind with a copy of b, whose length is
 // a multiple of the element's. ArrayBuffer itself is not among the kinds.
-func (c *Context) Array(kind Kind, b []byte) (*Value, error) {
+func (r *Realm) Array(kind Kind, b []byte) (*Value, error) {
+	c := r.c
 	c.enter()
 	w := width[kind]
 	if w == 0 || len(b)%w != 0 {
 		return nil, fmt.Errorf("%w: no typed array %d of %d bytes", ErrType, kind, len(b))
 	}
 	var exception uintptr
-	ref := call(c.fn.objectMakeTypedArray, c.ref, uintptr(kind), uintptr(len(b)/w), uintptr(unsafe.Pointer(&exception)))
+	ref := call(c.fn.objectMakeTypedArray, r.ref, uintptr(kind), uintptr(len(b)/w), uintptr(unsafe.Pointer(&exception)))
 	if ref == 0 {
 		return nil, c.thrown(exception)
 	}

@@ -21,6 +21,8 @@ type builder struct {
 	rev  []unix.SockFilter // rev[p] is the instruction at position p
 	memo map[node]int      // where a node was written last
 	kill uint32            // what answers the kill class
+	// refuse answers every refusal in the place of its errno, unless it is 0.
+	refuse uint32
 }
 
 func (b *builder) emit(n node, in unix.SockFilter) int {

@@ -23,12 +23,17 @@ const (
 // kills the process. Either way they never run. It returns an error for another ABI and for a program
 // above the kernel's limit.
 func (p *Policy) Compile(a Arch, notify bool) ([]unix.SockFilter, error) {
-	if a != X86_64 && a != Aarch64 {
-		return nil, fmt.Errorf("seccomp: no filter for %s", a)
-	}
 	b := &builder{memo: map[node]int{}, kill: unix.SECCOMP_RET_KILL_PROCESS}
 	if notify {
 		b.kill = unix.SECCOMP_RET_USER_NOTIF
+	}
+	return p.compile(a, b)
+}
+
+// compile makes the program with the answers of a new builder.
+func (p *Policy) compile(a Arch, b *builder) ([]unix.SockFilter, error) {
+	if a != X86_64 && a != Aarch64 {
+		return nil, fmt.Errorf("seccomp: no filter for %s", a)
 	}
 	start := b.search(p.spans(a))
 	kill := b.answer(Answer{Kind: Kill})
@@ -124,7 +129,12 @@ func (b *builder) answer(a Answer) int {
 	case Allow:
 		return b.ret(unix.SECCOMP_RET_ALLOW)
 	case Refuse:
+		if b.refuse != 0 {
+			return b.ret(b.refuse)
+		}
 		return b.ret(unix.SECCOMP_RET_ERRNO | uint32(a.Errno))
+	case learnt:
+		return b.ret(JudgeLearn)
 	}
 	return b.ret(b.kill)
 }

@@ -46,6 +46,12 @@
 // trace), or change its row here if every guest should have it. A call that is always denied cannot be
 // added, and one with an argument rule cannot be widened.
 //
+// # Traces
+//
+// learnable.txt lists what a trace may let through, each call with its risk; CompileTrace makes the programs of
+// a traced cell, see docs/adr/0007-trace.md. traces has what the programs of each language call, and untraced.txt
+// the reason for each call that is allowed although none of them makes it; a test holds the policy against both.
+//
 // # Golden files
 //
 // testdata/answers has, for each profile and architecture, a line for each number of each entry with what the

@@ -15,6 +15,8 @@ const (
 	Allow  Kind = iota // the kernel runs the call
 	Refuse             // the call returns an errno
 	Kill               // the cell ends
+
+	learnt // of a trace alone: let through although the policy refuses it
 )
 
 // Answer is what the policy says to one call.
@@ -32,6 +34,8 @@ func (a Answer) String() string {
 		return "allow"
 	case Kill:
 		return "kill"
+	case learnt:
+		return "learnt"
 	}
 	return "errno " + unix.ErrnoName(a.Errno)
 }

@@ -23,7 +23,7 @@ func FuzzResult(f *testing.F) {
 	f.Add("error", "SIGSEGV", "", []byte(nil), -1, int64(-1), 0.0, false)
 	f.Add("denied", "\u2028\U0001f600", "\x1b[31m", []byte("<a>&"), 255, int64(math.MaxInt64), 1e21, true)
 	f.Fuzz(func(t *testing.T, verdict, words, out string, raw []byte, code int, count int64, wall float64, known bool) {
-		if !utf8.ValidString(verdict + words + out) {
+		if !utf8.ValidString(verdict) || !utf8.ValidString(words) || !utf8.ValidString(out) {
 			return // the host makes text of everything before
 		}
 		r := api.Result{ID: words, Verdict: api.Verdict(verdict), Signal: words, Stdout: out, Message: words, WallMS: wall, Warnings: []string{out},

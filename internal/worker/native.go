@@ -6,47 +6,43 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf16"
 
 	"github.com/glovebox-dev/glovebox/internal/jsc"
 	"github.com/glovebox-dev/glovebox/internal/wire"
+	"github.com/glovebox-dev/glovebox/internal/worker/bootstrap"
 )
 
 // What Go asks the script for, as the first argument of its dispatch.
 const (
 	opBind    = iota + 1 // index, name, async: define a function
 	opSettle             // value: what an evaluation came to, a promise perhaps
-	opState              // whether that has settled; what it settled to is handed over then
-	opAnswer             // call id, ok, words, heap, bytes | call id, false, name, message
-	opDecode             // words, heap, bytes: the value
+	opState              // whether that has settled; it is handed over then
+	opAnswer             // call id, true, value | call id, false, name, message
 	opExplain            // a thrown value, which is handed over as a failure
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
 )
 
-// What the script asks Go for, as ids of functions.
-const (
-	natPut     = iota + 1 // words, heap, bytes: a value
-	natRefuse             // kind, message: why there is no value
-	natFail               // kind, name, message, stack: a failure of the guest
-	natCall               // index, sync: call the host with the value that was put
-	natConsole            // level, text
-	natCount
-)
-
-// boot runs the bootstrap scripts and keeps what they give.
+// boot runs the scripts of the guest's world and keeps what the last one gives.
 func (s *server) boot() error {
-	s.js.SetHandler(s.native)
-	var args []*jsc.Value
-	for id := uintptr(natPut); id < natCount; id++ {
-		args = append(args, s.js.NewFunction(id))
-	}
 	o := s.options
-	settings := []float64{
-		float64(o.Limits.Nodes), float64(o.Limits.Depth), float64(o.Limits.Elements), float64(o.Limits.ConsoleBytes), float64(o.Limits.BufferBytes),
-		float64(o.ClockMS), flag(o.Frozen), float64(o.Allow),
+	var err error
+	s.codec, err = bootstrap.New(s.js, bootstrap.Limits{Nodes: int(o.Limits.Nodes), Depth: int(o.Limits.Depth), Elements: int(o.Limits.Elements)})
+	if err != nil {
+		return err
 	}
+	var args []*jsc.Value
+	for _, h := range []jsc.Handler{s.result, s.callHost, s.fail, s.print, s.isProxy} {
+		f, err := s.js.NewFunction(h)
+		if err != nil {
+			return err
+		}
+		args = append(args, f)
+	}
+	settings := []float64{0, 0, 0, float64(o.Limits.ConsoleBytes), float64(o.Limits.BufferBytes), float64(o.ClockMS), flag(o.Frozen), float64(o.Allow)}
 	for i := range 8 { // the seed, as words of 32 bits
 		settings = append(settings, float64(binary.LittleEndian.Uint32(o.Seed[4*i:])))
 	}
@@ -60,29 +56,31 @@ func (s *server) boot() error {
 	}
 	args = append(args, list)
 	for _, name := range scripts {
-		text, err := bootstrap.ReadFile("bootstrap/" + name)
-		if err != nil {
-			return err
-		}
-		function, err := s.js.Evaluate(string(text), hiddenName, 1)
-		if err != nil {
+		if s.dispatch, err = s.script(name, args); err != nil {
 			return fmt.Errorf("%s: %s", name, s.text(err))
 		}
-		result, err := s.js.Call(function, nil, args...)
-		if err != nil {
-			return fmt.Errorf("%s: %s", name, s.text(err))
-		}
-		function.Release()
-		args = append(args, result)
 	}
-	s.dispatch = args[len(args)-1]
-	for _, a := range args[:len(args)-1] {
+	for _, a := range args {
 		a.Release()
 	}
 	if o.StrictEval {
 		s.js.SetEval(false, "code from strings is not allowed here")
 	}
 	return nil
+}
+
+// script evaluates one of the scripts, a function, and calls it.
+func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
+	text, err := sources.ReadFile("scripts/" + name)
+	if err != nil {
+		return nil, err
+	}
+	function, err := s.js.Evaluate(string(text), hiddenName, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer function.Release()
+	return s.js.Call(function, nil, args...)
 }
 
 // hiddenName is the source of the bootstrap in stacks, where no frame of it is
@@ -128,54 +126,56 @@ func (s *server) ask(op int, args ...*jsc.Value) (*jsc.Value, error) {
 	return v, err
 }
 
-// native answers the script.
-func (s *server) native(k *jsc.Call) (*jsc.Value, error) {
-	switch k.ID {
-	case natPut:
-		return nil, s.put(k)
-	case natRefuse:
-		f, err := texts(k, 2)
-		if err != nil {
-			return nil, err
-		}
-		s.parts = parts{err: &wire.Failure{Kind: f[0], Name: "TypeError", Message: f[1]}}
-		return nil, nil
-	case natFail:
-		f, err := texts(k, 4)
-		if err != nil {
-			return nil, err
-		}
-		s.failure = &wire.Failure{Kind: f[0], Name: cut(f[1], 1<<10), Message: cut(f[2], 16<<10), Stack: cut(f[3], 16<<10)}
-		return nil, nil
-	case natCall:
-		return s.callHost(k)
-	case natConsole:
-		return nil, s.print(k)
-	}
-	return nil, errors.New("no such function")
+// result takes what an evaluation came to.
+func (s *server) result(k *jsc.Call) (*jsc.Value, error) {
+	s.value, s.failure = s.encode(k.Arg(0), s.options.Limits.ResultBytes)
+	return nil, nil
 }
 
-// put takes a value from the script: copies of its three parts.
-func (s *server) put(k *jsc.Call) (err error) {
-	p := parts{}
-	if p.words, err = k.Arg(0).Bytes(); err != nil {
-		return err
+// tooMuch are the reasons of a value that larger limits could let through.
+var tooMuch = []string{"depth", "nodes", "elements", "size", "stack"}
+
+// encode makes a value of at most so many bytes, or says why there is none.
+func (s *server) encode(v *jsc.Value, most uint64) (wire.Value, *wire.Failure) {
+	e, err := s.codec.Encode(v)
+	var refused *bootstrap.Refused
+	switch {
+	case errors.As(err, &refused) && slices.Contains(tooMuch, refused.Reason):
+		return nil, &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: refused.Error()}
+	case err != nil:
+		return nil, &wire.Failure{Kind: "unsupported", Name: "TypeError", Message: err.Error()}
 	}
-	units, err := k.Arg(1).Units()
+	value, err := wire.AppendUTF16(nil, e.Words, e.Heap, e.Bytes)
+	if err != nil || uint64(len(value)) > most {
+		return nil, &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: "the value is too large"}
+	}
+	return value, nil
+}
+
+// decode makes a value of the guest.
+func (s *server) decode(v wire.Value) (*jsc.Value, error) {
+	p, err := v.Parts()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%w: %w", errConversation, err)
 	}
-	p.heap = make([]byte, 2*len(units))
-	for i, u := range units {
-		binary.LittleEndian.PutUint16(p.heap[2*i:], u)
+	return s.codec.Decode(bootstrap.Encoding{Words: p.Words, Heap: p.Heap, Wide: p.Wide, Bytes: p.Bytes})
+}
+
+// fail takes why there is no result.
+func (s *server) fail(k *jsc.Call) (*jsc.Value, error) {
+	f, err := texts(k, 4)
+	if err != nil {
+		return nil, err
 	}
-	if k.Arg(2).Type() == jsc.Object {
-		if p.bytes, err = k.Arg(2).Bytes(); err != nil {
-			return err
-		}
-	}
-	s.parts = p
-	return nil
+	s.failure = &wire.Failure{Kind: f[0], Name: cut(f[1], 1<<10), Message: cut(f[2], 16<<10), Stack: cut(f[3], 16<<10)}
+	return nil, nil
+}
+
+// isProxy asks the engine.
+func (s *server) isProxy(k *jsc.Call) (*jsc.Value, error) {
+	target, is := s.js.ProxyTarget(k.Arg(0))
+	target.Release()
+	return s.js.Bool(is), nil
 }
 
 // callHost sends a call; a synchronous one waits for its answer.
@@ -198,12 +198,10 @@ func (s *server) callHost(k *jsc.Call) (*jsc.Value, error) {
 		return nil, errors.New("too many calls of the host")
 	case uint64(len(s.open)) >= limits.InFlight:
 		return nil, errors.New("too many calls of the host at one time")
-	case s.parts.err != nil:
-		return nil, errors.New(s.parts.err.Message)
 	}
-	args, err := wire.AppendUTF16(nil, s.parts.words, s.parts.heap, s.parts.bytes)
-	if err != nil || uint64(len(args)) > limits.ArgumentBytes {
-		return nil, errors.New("the arguments are too large")
+	args, failure := s.encode(k.Arg(2), limits.ArgumentBytes)
+	if failure != nil {
+		return s.throw(failure)
 	}
 	s.lastCall++
 	s.used.Calls++
@@ -231,18 +229,19 @@ func (s *server) broken(err error) error {
 
 // returned is the value of an answer, or its failure as what is thrown.
 func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
-	if f := a.Failure; f != nil {
-		v, err := s.ask(opError, s.js.Text(f.Name), s.js.Text(f.Message))
-		if err != nil {
-			return nil, err
-		}
-		return nil, &jsc.Exception{Value: v}
+	if a.Failure != nil {
+		return s.throw(a.Failure)
 	}
-	args, err := s.valueArgs(a.Value)
+	return s.decode(a.Value)
+}
+
+// throw makes an Error of the guest's.
+func (s *server) throw(f *wire.Failure) (*jsc.Value, error) {
+	v, err := s.ask(opError, s.js.Text(f.Name), s.js.Text(f.Message))
 	if err != nil {
 		return nil, err
 	}
-	return s.ask(opDecode, args...)
+	return nil, &jsc.Exception{Value: v}
 }
 
 // answerArgs are the arguments of opAnswer behind the id.
@@ -250,59 +249,26 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 	if f := a.Failure; f != nil {
 		return []*jsc.Value{s.js.Bool(false), s.js.Text(f.Name), s.js.Text(f.Message)}, nil
 	}
-	args, err := s.valueArgs(a.Value)
+	v, err := s.decode(a.Value)
 	if err != nil {
 		return nil, err
 	}
-	return append([]*jsc.Value{s.js.Bool(true)}, args...), nil
-}
-
-// valueArgs are the three parts of a value from the host.
-func (s *server) valueArgs(v wire.Value) ([]*jsc.Value, error) {
-	p, err := v.Parts()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errConversation, err)
-	}
-	words, err := s.js.Array(jsc.Float64, p.Words)
-	if err != nil {
-		return nil, err
-	}
-	var units []uint16
-	if p.Wide {
-		units = make([]uint16, len(p.Heap)/2)
-		for i := range units {
-			units[i] = binary.LittleEndian.Uint16(p.Heap[2*i:])
-		}
-	} else {
-		units = make([]uint16, len(p.Heap))
-		for i, b := range p.Heap {
-			units[i] = uint16(b)
-		}
-	}
-	heap := s.js.String(units)
-	if len(p.Bytes) == 0 {
-		return []*jsc.Value{words, heap, s.js.Undefined()}, nil
-	}
-	bytes, err := s.js.Array(jsc.Uint8, p.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	return []*jsc.Value{words, heap, bytes}, nil
+	return []*jsc.Value{s.js.Bool(true), v}, nil
 }
 
 // print sends console text, as much of it as the evaluation may still write.
-func (s *server) print(k *jsc.Call) error {
+func (s *server) print(k *jsc.Call) (*jsc.Value, error) {
 	level, err := k.Arg(0).Number()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	limit := s.options.Limits.ConsoleBytes
 	if s.console >= limit {
-		return nil
+		return nil, nil
 	}
 	text, err := k.Arg(1).Text()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.console+uint64(len(text)) > limit {
 		text = cut(text, int(limit-s.console)) + "[truncated]"
@@ -310,9 +276,9 @@ func (s *server) print(k *jsc.Call) error {
 	}
 	s.console += uint64(len(text))
 	if err := s.out.Write(&wire.Console{EvalID: s.eval, Level: wire.Level(level), Text: []string{text}}); err != nil {
-		return s.broken(err)
+		return nil, s.broken(err)
 	}
-	return nil
+	return nil, nil
 }
 
 // texts reads arguments that are strings.

@@ -12,14 +12,14 @@ import (
 
 	"github.com/glovebox-dev/glovebox/internal/jsc"
 	"github.com/glovebox-dev/glovebox/internal/wire"
+	"github.com/glovebox-dev/glovebox/internal/worker/bootstrap"
 )
 
-//go:embed bootstrap/*.js
-var bootstrap embed.FS
+//go:embed scripts/*.js
+var sources embed.FS
 
-// scripts of the bootstrap in their order: each is a function that the next
-// ones are given the result of.
-var scripts = []string{"codec.js", "world.js", "runtime.js"}
+// scripts of the guest's world in their order; the last one gives the dispatch.
+var scripts = []string{"world.js", "runtime.js"}
 
 // errEnd is the end of the conversation.
 var errEnd = io.EOF
@@ -33,11 +33,12 @@ type server struct {
 	steps []wire.Step
 
 	options  *wire.Open
-	dispatch *jsc.Value // of the bootstrap: what Go asks the script for
+	codec    *bootstrap.Codec
+	dispatch *jsc.Value // what Go asks the script for
 
 	bindings []uint64 // tokens by the number that the script knows them by
 	gone     map[uint64]bool
-	parts    parts // the value that the script has handed over last
+	value    wire.Value // what the evaluation came to, or why it came to nothing
 	failure  *wire.Failure
 
 	eval     uint64 // that runs; 0 between them
@@ -47,13 +48,6 @@ type server struct {
 	used     wire.Usage
 	console  uint64 // bytes in this evaluation
 	limit    limit
-}
-
-// parts is a value as the script hands it over.
-type parts struct {
-	words, bytes []byte
-	heap         []byte
-	err          *wire.Failure // why there is none
 }
 
 // limit is the soft time limit of an evaluation: the guest's own time.
@@ -153,7 +147,7 @@ func (s *server) means(path string, object *jsc.Value) error {
 // settled, or nothing is left that could settle it.
 func (s *server) evaluate(m *wire.Eval) error {
 	begin := time.Now()
-	s.eval, s.used, s.console, s.failure, s.parts = m.ID, wire.Usage{}, 0, nil, parts{}
+	s.eval, s.used, s.console, s.failure, s.value = m.ID, wire.Usage{}, 0, nil, nil
 	defer func() { s.eval = 0 }()
 	ms := m.TimeoutMS
 	if ms == 0 {
@@ -171,7 +165,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	case err != nil:
 		done.Failure = s.explain(err)
 	default:
-		done.Value, done.Failure = s.take()
+		done.Value, done.Failure = s.value, s.failure
 	}
 	s.used.US = uint64(time.Since(begin).Microseconds())
 	done.Usage = s.used
@@ -333,19 +327,4 @@ func (s *server) explain(err error) *wire.Failure {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
 	}
 	return s.failure
-}
-
-// take returns what the guest came to.
-func (s *server) take() (wire.Value, *wire.Failure) {
-	switch {
-	case s.failure != nil:
-		return nil, s.failure
-	case s.parts.err != nil:
-		return nil, s.parts.err
-	}
-	v, err := wire.AppendUTF16(nil, s.parts.words, s.parts.heap, s.parts.bytes)
-	if err != nil || uint64(len(v)) > s.options.Limits.ResultBytes {
-		return nil, &wire.Failure{Kind: "result_limit", Message: "the result is too large"}
-	}
-	return v, nil
 }

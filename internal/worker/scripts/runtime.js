@@ -5,16 +5,22 @@
 // Nothing here calls or reads what a guest can replace: every intrinsic is
 // captured first, properties are read by their descriptors, and what the guest
 // gets to see are bound functions, which have no source text and no way back.
-(function (put, refuse, fail, call, log, settings, codec) {
+//
+// Called with what Go does: result(value), call(index, sync, args), fail(kind,
+// name, message, stack), log(level, text), isProxy(object); and the settings.
+(function (result, call, fail, log, isProxy, settings) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
-  const { encode, decode, isProxy, isError } = codec
   const global = globalThis
   const bindTo = Function.prototype.bind
   const { then } = Promise.prototype
   const PromiseOf = Promise
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
+  const { isError: engineSays } = ErrorOf
+  const errorProtos = [Error.prototype, AggregateError.prototype]
+  const { ownKeys } = Reflect
+  const { isArray } = Array
   const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
   const { indexOf, slice } = String.prototype
   const StringOf = String
@@ -41,6 +47,16 @@
       return v !== undefined && typeof v.value === "string" ? v.value : undefined
     }
     return undefined
+  }
+
+  // isError: by the engine's own test where it has one, else by the chain.
+  function isError(o) {
+    if (engineSays !== undefined) return engineSays(o)
+    for (let p = above(o), i = 0; p !== null && i < 64; p = above(p), i++) {
+      if (isProxy(p)) return false
+      if (p === errorProtos[0] || p === errorProtos[1]) return true
+    }
+    return false
   }
 
   // frames drops the lines of a stack that are ours.
@@ -78,12 +94,6 @@
     fail(kind, short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
   }
 
-  // handOver gives Go a value; what cannot cross is refused by name.
-  function handOver(value) {
-    const why = encode(value)
-    if (why !== undefined) fail(why.kind, "TypeError", why.message, "")
-  }
-
   // ---- an evaluation
 
   let settled = false
@@ -93,14 +103,14 @@
     if (typeof value === "object" && value !== null && !isProxy(value)) {
       try {
         apply(then, value, [
-          (v) => { settled = true; handOver(v) },
+          (v) => { settled = true; result(v) },
           (e) => { settled = true; explain(e) },
         ])
         return
       } catch { /* no promise */ }
     }
     settled = true
-    handOver(value)
+    result(value)
   }
 
   // ---- functions of the host
@@ -110,10 +120,8 @@
   const waiting = new MapOf() // call id -> resolve, reject
 
   function callSync(slot, args) {
-    const why = encode(args)
-    if (why !== undefined) throw scrubbed(new TypeErrorOf(why.message))
     try {
-      return call(slot.index, true)
+      return call(slot.index, true, args)
     } catch (e) {
       throw scrubbed(e)
     }
@@ -121,19 +129,17 @@
 
   function callAsync(slot, args) {
     return construct(PromiseOf, [(resolve, reject) => {
-      const why = encode(args)
-      if (why !== undefined) { reject(scrubbed(new TypeErrorOf(why.message))); return }
       let id
-      try { id = call(slot.index, false) } catch (e) { reject(scrubbed(e)); return }
-      apply(mapSet, waiting, [id, { resolve, reject }])
+      try { id = call(slot.index, false, args) } catch (e) { reject(scrubbed(e)); return }
+      apply(mapSet, waiting, [id, { __proto__: null, resolve, reject }])
     }])
   }
 
-  function answer(id, good, a, b, c) {
+  function answer(id, good, a, b) {
     const w = apply(mapGet, waiting, [id])
     if (w === undefined) return
     apply(mapDelete, waiting, [id])
-    if (good) w.resolve(decode(a, b, c)); else w.reject(error(a, b))
+    if (good) w.resolve(a); else w.reject(error(a, b))
   }
 
   function error(name, message) {
@@ -206,7 +212,34 @@
       const name = find(value, "name"), message = find(value, "message")
       return (name === undefined ? "Error" : name) + (message === undefined || message === "" ? "" : ": " + message)
     }
-    return codec.text(value)
+    return show(value)
+  }
+
+  // show is an object, three levels of it and a thousand parts.
+  function show(object) {
+    let left = 1000
+    function one(v, level) {
+      if (--left < 0) return "…"
+      if (typeof v === "string") return "'" + short(v, 8192) + "'"
+      if (typeof v === "bigint") return StringOf(v) + "n"
+      if (typeof v !== "object" || v === null || isProxy(v) || isError(v)) return inspect(v)
+      const list = isArray(v)
+      if (level > 2) return list ? "[Array]" : "[Object]"
+      const keys = ownKeys(v)
+      let out = "", count = 0
+      for (let i = 0; i < keys.length && left >= 0; i++) {
+        const k = keys[i]
+        if (typeof k !== "string") continue
+        const d = describe(v, k)
+        if (d === undefined || !d.enumerable) continue
+        const x = describe(d, "value")
+        out += (count++ === 0 ? "" : ", ") + (list ? "" : short(k, 256) + ": ") + (x === undefined ? "[Getter]" : one(x.value, level + 1))
+        if (out.length > 8192) return short(out, 8192) + "…"
+      }
+      if (list) return count === 0 ? "[]" : "[ " + out + " ]"
+      return count === 0 ? "{}" : "{ " + out + " }"
+    }
+    return one(object, 0)
   }
 
   const levels = { log: 1, debug: 2, info: 3, warn: 4, error: 5, trace: 2 }
@@ -316,17 +349,16 @@
 
   // ---- dispatch
 
-  return function (op, a, b, c, d, e) {
+  return function (op, a, b, c, d) {
     switch (op) {
       case 1: return bind(a, b, c)
       case 2: return settle(a)
       case 3: return settled
-      case 4: return answer(a, b, c, d, e)
-      case 5: return decode(a, b, c)
-      case 6: return explain(a)
-      case 7: return error(a, b)
-      case 8: return tick()
-      case 9: return a === b
+      case 4: return answer(a, b, c, d)
+      case 5: return explain(a)
+      case 6: return error(a, b)
+      case 7: return tick()
+      case 8: return a === b
     }
   }
 })

@@ -1,7 +1,7 @@
 // Clock and chance: what a guest may know of time is what its host says, and
 // its random numbers come from the host's seed. What is absent unless it was
 // asked for is taken away here.
-(function (put, refuse, fail, call, log, settings) {
+(function (result, call, fail, log, isProxy, settings) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, ownKeys } = Reflect
