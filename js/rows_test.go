@@ -53,11 +53,11 @@ type (
 	embedded   struct{ A, B int }
 	outerPlain struct {
 		embedded
-		*deep
+		*Deep
 		B string `json:"b"`
 		c int
 	}
-	deep struct{ D int }
+	Deep struct{ D int }
 )
 
 func (m marshaled) MarshalJSON() ([]byte, error) {
@@ -148,7 +148,7 @@ var toJS = []struct {
 	{"map of addresses", map[netip.Addr]int{netip.MustParseAddr("::1"): 1}, object("::1", 1.0)},
 	{"nil map", map[string]int(nil), nil},
 	{"struct", outerPlain{embedded{1, 2}, nil, "x", 0}, object("A", 1.0, "B", 2.0, "b", "x")},
-	{"embedded pointer", outerPlain{deep: &deep{4}}, object("A", 0.0, "B", 0.0, "D", 4.0, "b", "")},
+	{"embedded pointer", outerPlain{Deep: &Deep{4}}, object("A", 0.0, "B", 0.0, "D", 4.0, "b", "")},
 	{"pointer to pointer", func() **int { p := &someInt; return &p }(), 7.0},
 	{"nil pointer", (*embedded)(nil), nil},
 	{"marshaler", marshaled{3}, object("z", 3.0, "a", []any{1.0, 2.5, "\xed\xa0\x80"})},
