@@ -445,7 +445,7 @@ func caseLeftovers(c *caseBox, file []byte) {
 	if len(guests) < caseHostRuns {
 		c.Errorf("%d processes of guests, want %d or more", len(guests), caseHostRuns)
 	}
-	ends := casePidfds(c, append(guests, caseDescendants(c, cmd.Process.Pid)...))
+	ends := c.handles(append(guests, testenv.Descendants(cmd.Process.Pid)...))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	c.waitFor(ends)
@@ -468,63 +468,22 @@ func caseLeftovers(c *caseBox, file []byte) {
 	}
 }
 
-// caseDescendants lists the processes below another: launchers, inits, guests.
-func caseDescendants(c *caseBox, top int) []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		c.Fatal(err)
-	}
-	children := map[int][]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
+// handles holds on to processes by what cannot be mistaken for another.
+func (c *caseBox) handles(pids []int) map[int]int {
+	all := map[int]int{}
+	for _, pid := range pids {
+		if fd := testenv.OpenProcess(c, pid); fd >= 0 {
+			all[pid] = fd
 		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue // it has ended
-		}
-		f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if parent, err := strconv.Atoi(f[1]); err == nil {
-			children[parent] = append(children[parent], pid)
-		}
-	}
-	all := children[top]
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
 	}
 	return all
 }
 
-// casePidfds holds on to processes by what cannot be mistaken for another.
-func casePidfds(c *caseBox, pids []int) []unix.PollFd {
-	var fds []unix.PollFd
-	for _, pid := range pids {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if errors.Is(err, unix.ESRCH) {
-			continue
-		}
-		if err != nil {
-			c.Fatal(err)
-		}
-		c.Cleanup(func() { unix.Close(fd) })
-		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-	}
-	return fds
-}
-
 // waitFor waits for the end of processes.
-func (c *caseBox) waitFor(ends []unix.PollFd) {
-	for i := range ends {
-		for {
-			n, err := unix.Poll(ends[i:i+1], 10_000)
-			if err == unix.EINTR {
-				continue
-			}
-			if n != 1 {
-				c.Fatalf("a process did not end within ten seconds of its host: %v", err)
-			}
-			break
+func (c *caseBox) waitFor(handles map[int]int) {
+	for pid, fd := range handles {
+		if !testenv.EndsWithin(fd, 10*time.Second) {
+			c.Fatalf("process %d did not end within ten seconds of its host", pid)
 		}
 	}
 }

@@ -61,17 +61,25 @@ internal/cell:       api internal/seccomp internal/cgroup internal/landlock inte
 internal/cell:       golang.org/x/sys/...
 tests internal/cell: internal/cellinit
 
+# The JavaScript engine. Host programs may look for its file, and never load it.
+internal/jsc/library: golang.org/x/sys/...
+internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
+
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 redteam:             api languages internal/cell internal/landlock golang.org/x/sys/... golang.org/x/tools/txtar
-js:                  api internal/wire internal/termtext
-cmd/glovebox:        . api languages redteam internal/termtext internal/strictjson
+internal/worker:     internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
+cmd/glovebox-js:     internal/worker
+never internal/worker: net net/http os/exec os/signal context
+js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
+tests redteam:       internal/attest
+cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 bench:               . api languages internal/cell golang.org/x/sys/...
-matrix/...:          matrix/... api golang.org/x/sys/...
+matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
 # Tools of the repository itself.
 internal/seccomp/headers:
@@ -81,25 +89,28 @@ internal/mutations/run:  internal/mutations
 internal/house:
 internal/house/check:    internal/house
 internal/ledger:
-internal/ledger/gen:     internal/ledger
+internal/ledger/gen:     internal/ledger internal/cell redteam
+internal/supply:
+internal/supply/run:     internal/supply
 internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
+internal/testenv/soak:
 
 tests: api internal/testenv golang.org/x/sys/...
 tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.org/goleak
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit internal/seccomp/headers/refresh internal/mutations/run matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench examples/... internal/testenv/... tests
 fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
 # JSON from outside has one decoder.
-fence encoding/json.Unmarshal:  internal/strictjson matrix/... examples/... internal/testenv/... tests
-fence encoding/json.NewDecoder: internal/strictjson matrix/... examples/... internal/testenv/... tests
+fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... examples/... internal/testenv/... tests
+fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/...:       nowhere

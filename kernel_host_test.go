@@ -192,12 +192,12 @@ func TestOnVMAnyNoUserNamespaces(t *testing.T) {
 func TestOnVMSeccompOff(t *testing.T) {
 	mustRefuse(t, glovebox.Require, "seccomp", "CONFIG_SECCOMP_FILTER")
 	b := opened(t, glovebox.Auto)
-	lacks(t, b.Status().Layers, "seccomp")
+	lacks(t, b.Status().Layers, missingLandlock("seccomp")...)
 	r := run(t, b, python("import os\ntry: os.mkdir('/usr/x')\nexcept OSError as e: print('refused')"))
 	if wantEnd(t, "a write below /usr", r, "ok 0"); r.Stdout != "refused\n" {
 		t.Errorf("%q", r.Stdout)
 	}
-	lacks(t, r.Evidence.Layers, "seccomp")
+	lacks(t, r.Evidence.Layers, missingLandlock("seccomp")...)
 }
 
 // A host without control groups: require refuses and says what to do. Auto

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // surviveC stands before every C program of the tests of survival. want ends
@@ -157,36 +156,10 @@ func newBox(t testing.TB, o glovebox.Options) *glovebox.Box {
 	return b
 }
 
-// watchEnd opens a pidfd of a live process. Its end is an event to wait for,
-// and its number cannot come to mean another process.
-func watchEnd(t testing.TB, pid int) int {
-	t.Helper()
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		t.Fatalf("pidfd of %d: %v", pid, err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
-	return fd
-}
-
-// endedWithin waits, at most that long, for a process to end.
-func endedWithin(pidfd int, atMost time.Duration) bool {
-	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	for end := time.Now().Add(atMost); ; {
-		left := time.Until(end)
-		if left <= 0 {
-			return false
-		}
-		if n, err := unix.Poll(fds, int(left/time.Millisecond)+1); err == nil && n == 1 {
-			return true
-		}
-	}
-}
-
 // guestOf finds the process of a program that was started with the mark in its
 // environment, among those that come from this one.
 func guestOf(mark string) int {
-	for _, pid := range descendants(os.Getpid()) {
+	for _, pid := range testenv.Descendants(os.Getpid()) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if strings.Contains(string(env), "MARK="+mark+"\x00") {
 			return pid

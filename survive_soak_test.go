@@ -13,6 +13,11 @@ import (
 // proves part of H-44
 func TestSoakWear(t *testing.T) { wearDown(t, 10_000) }
 
+// Ten thousand cells of which something is killed leave the host as it was.
+//
+// proves part of H-44
+func TestSoakKills(t *testing.T) { wearDownByKills(t, 10_000) }
+
 // A thousand boxes that come and go leave nothing.
 func TestSoakBoxes(t *testing.T) {
 	box(t)

@@ -233,7 +233,7 @@ func oneLack(what string, limit int, soft uint64) (spawn, error) {
 	}
 	defer b.Close()
 	attempt(b)
-	mend, err := setLimit(descendants(os.Getpid())[0], limit, soft)
+	mend, err := setLimit(testenv.Descendants(os.Getpid())[0], limit, soft)
 	if err != nil {
 		return spawn{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // Programs that use up time.
@@ -116,11 +117,11 @@ func TestSurviveSlowCallback(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-inside
-		fd := watchEnd(t, guestOf("slow-"+c.name))
+		fd := testenv.OpenProcess(t, guestOf("slow-"+c.name))
 		if c.cancel {
 			cancel()
 		}
-		if !endedWithin(fd, time.Second) {
+		if !testenv.EndsWithin(fd, time.Second) {
 			t.Errorf("%s: the guest runs on while the caller is busy", c.name)
 		}
 		close(release)

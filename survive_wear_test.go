@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // used is what could wear down: counted of this process, of what comes from it
@@ -40,7 +41,14 @@ func usage(t testing.TB) used {
 
 func counted(t testing.TB) used {
 	t.Helper()
-	u := used{"processes": len(descendants(os.Getpid())), "goroutines": runtime.NumGoroutine()}
+	all := testenv.Descendants(os.Getpid())
+	u := used{"processes": len(all), "goroutines": runtime.NumGoroutine()}
+	for _, pid := range all {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if bytes.Contains(stat, []byte(") Z ")) {
+			u["zombies"]++
+		}
+	}
 	for name, dir := range map[string]string{"descriptors": "/proc/self/fd", "temporary files": os.TempDir(), "ids": "/run/glovebox/ids"} {
 		list, _ := os.ReadDir(dir)
 		for _, e := range list {
@@ -190,9 +198,18 @@ func wearDown(t *testing.T, cells int) {
 	o := options()
 	o.Armed = 2
 	b := newBox(t, o)
-	abreast(40, 4, func(i int) { wear(t, b, i) }) // pools and runtime have their size then
+	step := testenv.Progress(t, cells)
+	one := func(i int) { wear(t, b, i); step() }
+	flat(t, func() { abreast(40, 4, func(i int) { wear(t, b, i) }) }, func() { abreast(cells, 4, one) })
+}
+
+// flat wants nothing to have become more by what wears. What comes first brings pools
+// and the runtime to their size.
+func flat(t *testing.T, first, wears func()) {
+	t.Helper()
+	first()
 	before, tasks, groups, heap := usage(t), threads(), memoryGroups(t), heapInUse()
-	abreast(cells, 4, func(i int) { wear(t, b, i) })
+	wears()
 	before.compare(t, usage(t))
 	if n := threads(); n > tasks+8 {
 		t.Errorf("threads: %d, before %d", n, tasks)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
 // wallC stands before every C program of the tests of the wall. say prints the
@@ -152,16 +152,16 @@ func pause(t *testing.T, b *glovebox.Box, p glovebox.Program) *live {
 		res, err := running.Wait()
 		t.Fatalf("the program ended before it was ready: %v %+v", err, res)
 	}
-	for _, pid := range descendants(os.Getpid()) {
+	for _, pid := range testenv.Descendants(os.Getpid()) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if strings.Contains(string(env), "WALL_MARK="+mark+"\x00") && (l.guest == 0 || parentOf(l.guest) == pid) {
+		if strings.Contains(string(env), "WALL_MARK="+mark+"\x00") && (l.guest == 0 || testenv.Parent(l.guest) == pid) {
 			l.guest = pid
 		}
 	}
 	if l.guest == 0 {
 		t.Fatal("the guest is not among the processes of this machine")
 	}
-	l.init = parentOf(l.guest)
+	l.init = testenv.Parent(l.guest)
 	return l
 }
 
@@ -198,32 +198,6 @@ func readFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// descendants lists the processes that come from one, as the kernel tells.
-func descendants(pid int) []int {
-	var all []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, f := range files {
-		b, _ := os.ReadFile(f)
-		for _, s := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(s); err == nil {
-				all = append(append(all, n), descendants(n)...)
-			}
-		}
-	}
-	return all
-}
-
-var ppid = regexp.MustCompile(`(?m)^PPid:\s*(\d+)$`)
-
-func parentOf(pid int) int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if m := ppid.FindSubmatch(b); m != nil {
-		n, _ := strconv.Atoi(string(m[1]))
-		return n
-	}
-	return 0
 }
 
 // openDir makes a directory of the host that every user may enter, read and
@@ -266,7 +240,7 @@ func mustChmod(t *testing.T, path string) {
 // sealedCell waits until some cell that this process has started is sealed.
 func sealedCell() error {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
-		for _, pid := range descendants(os.Getpid()) {
+		for _, pid := range testenv.Descendants(os.Getpid()) {
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 			if statusField(string(status), "Seccomp") == "2" {
 				return nil

@@ -312,7 +312,7 @@ func TestWallProcessEnvironment(t *testing.T) {
 		box  *glovebox.Box
 	}{{"sealed", box(t)}, {"control", without(t, "environ")}} {
 		l := pause(t, c.box, prog)
-		for name, pid := range map[string]int{"launcher": parentOf(l.init), "init": l.init} {
+		for name, pid := range map[string]int{"launcher": testenv.Parent(l.init), "init": l.init} {
 			// An ordinary user may not even look: the process is not dumpable.
 			env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 			if (err == nil) != asRoot {

@@ -192,7 +192,7 @@ var unfiltered = map[string]string{
 // the policy refuses is refused with its errno; everything else answers what a table with a reason for each call says.
 //
 // proves T-07
-// proves part of O-21 H-40
+// proves part of O-21 H-40 T-20
 func TestWallSweep(t *testing.T) {
 	a, ok := seccomp.Host()
 	if !ok {

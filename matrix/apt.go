@@ -144,9 +144,7 @@ func parseLines(text []byte) []source {
 // apt is a private apt directory with the lists of one suite. The machine's
 // settings, proxies among them, hold; its lists, cache and packages are not
 // touched.
-type apt struct {
-	dir string
-}
+type apt struct{ dir, arch string }
 
 // debianKeyring is the keyring of Debian's own package.
 const debianKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -175,13 +173,15 @@ func newAPT(dir string, s source, suite, arch string) (apt, error) {
 			return apt{}, err
 		}
 	}
-	return apt{dir: dir}, nil
+	return apt{dir, arch}, nil
 }
 
 // run starts an apt program in folder wd and returns what it printed.
 func (a apt) run(ctx context.Context, wd, program string, args ...string) (string, error) {
 	options := []string{"-q", "-c", filepath.Join(a.dir, "apt.conf")}
 	for _, o := range []string{
+		"APT::Architecture=" + a.arch,
+		"APT::Architectures=" + a.arch,
 		"Dir::State=" + a.dir,
 		"Dir::State::lists=" + filepath.Join(a.dir, "lists"),
 		"Dir::State::status=" + filepath.Join(a.dir, "status"),

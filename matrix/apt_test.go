@@ -5,6 +5,7 @@ package matrix
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -64,9 +65,15 @@ func TestMirrorsComeFromTheMachinesSources(t *testing.T) {
 }
 
 func TestUnknownKernelIsNamed(t *testing.T) {
-	_, err := Fetch(context.Background(), "4.19")
-	if err == nil || !strings.Contains(err.Error(), `"4.19"`) {
-		t.Errorf("got %v", err)
+	for unknown, arch := range map[string]string{"4.19": "amd64", "6.1": "mips"} {
+		named := unknown
+		if arch != "amd64" {
+			named = arch
+		}
+		_, err := Fetch(context.Background(), unknown, arch)
+		if err == nil || !strings.Contains(err.Error(), strconv.Quote(named)) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

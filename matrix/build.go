@@ -20,21 +20,22 @@ const (
 	probePackage = module + "/matrix/probe"
 )
 
-// BuildStatic compiles a program of this module without C and returns its
-// path. The Go build cache makes a second call cheap.
-func BuildStatic(ctx context.Context, pkg string) (string, error) {
-	return compile(ctx, path.Base(pkg), "build", "-trimpath", "-ldflags=-s -w", "-o", "OUT", pkg)
+// BuildStatic compiles a program of this module for an architecture, without
+// C, and returns its path. The Go build cache makes a second call cheap.
+func BuildStatic(ctx context.Context, pkg, arch string, flags ...string) (string, error) {
+	args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", "OUT"}, flags...)
+	return compile(ctx, arch, path.Base(pkg), append(args, pkg)...)
 }
 
 // BuildTest compiles the tests of a package of this module without C and
 // returns the path of the test program.
-func BuildTest(ctx context.Context, pkg string, flags ...string) (string, error) {
+func BuildTest(ctx context.Context, pkg, arch string, flags ...string) (string, error) {
 	args := append([]string{"test", "-c", "-o", "OUT"}, flags...)
-	return compile(ctx, path.Base(pkg)+".test", append(args, pkg)...)
+	return compile(ctx, arch, path.Base(pkg)+".test", append(args, pkg)...)
 }
 
 // compile runs the go command with OUT replaced by a file of the cache.
-func compile(ctx context.Context, name string, args ...string) (string, error) {
+func compile(ctx context.Context, arch, name string, args ...string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -43,7 +44,7 @@ func compile(ctx context.Context, name string, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out := filepath.Join(cache, "bin", name)
+	out := filepath.Join(cache, "bin"+suffix(arch), name)
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return "", err
 	}

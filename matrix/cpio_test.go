@@ -50,6 +50,21 @@ func list(t *testing.T, archive []byte) []listed {
 	return nil
 }
 
+// A folder that a tree has keeps its permissions when another is laid over it.
+func TestAddTreeKeepsFolders(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "var", "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree := NewTree()
+	if err := tree.AddTree(dir, "/"); err != nil {
+		t.Fatal(err)
+	}
+	if mode := tree.files["/var/tmp"].mode; mode&0o7777 != 0o1777 {
+		t.Errorf("/var/tmp has mode %o", mode)
+	}
+}
+
 func TestTreeAsArchive(t *testing.T) {
 	src := t.TempDir()
 	for name, perm := range map[string]os.FileMode{"tool": 0o755, "deep/er/data": 0o600} {

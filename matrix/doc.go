@@ -6,7 +6,7 @@
 // test into an initramfs, boots the two without a network or a disk, and hands
 // back what every program printed and how it ended:
 //
-//	k, err := matrix.Fetch(ctx, "6.1")
+//	k, err := matrix.Fetch(ctx, "6.1", "amd64")
 //	vm := matrix.VM{Kernel: k, Cgroup: "v2", Files: matrix.NewTree()}
 //	vm.Files.AddFile("/opt/cgroup.test", "/tmp/cgroup.test")
 //	out, err := vm.Run(ctx, []matrix.Command{{Path: "/opt/cgroup.test"}})
@@ -15,5 +15,5 @@
 // processor is emulated. What is dangerous to a host runs in such a machine and
 // nowhere else.
 //
-// The package needs apt-get, dpkg-deb, qemu-system-x86_64 and the Go toolchain.
+// The package needs apt-get, dpkg-deb, QEMU and the Go toolchain.
 package matrix

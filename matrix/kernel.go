@@ -21,16 +21,17 @@ import (
 // which else is .cache/matrix in the checkout.
 const CacheVariable = "GLOVEBOX_MATRIX_CACHE"
 
-// arch is the architecture of the kernels, as Debian names it.
-const arch = "amd64"
+// Architectures are those that machines can have, as Go and Debian name them.
+func Architectures() []string { return []string{"amd64", "arm64"} }
 
 // metapackage depends on the newest kernel of a suite, in the variant for
 // virtual machines, which has fewer drivers and boots sooner.
-const metapackage = "linux-image-cloud-" + arch
+const metapackage = "linux-image-cloud-"
 
 // Kernel is a kernel that can be booted.
 type Kernel struct {
 	Name    string // as asked for: "5.10", "6.1" or "6.12"
+	Arch    string // of Architectures
 	Image   string // path of the boot image
 	Modules string // folder of its modules
 	Release string // what uname -r says in it
@@ -80,23 +81,26 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// Fetch returns the kernel of that series from the cache, or gets it from the
-// Debian mirror of this machine. When no suite gives it the error is
-// ErrUnavailable with what every suite answered.
-func Fetch(ctx context.Context, name string) (Kernel, error) {
+// Fetch returns the kernel of that series and architecture from the cache, or
+// gets it from the Debian mirror of this machine. When no suite gives it the
+// error is ErrUnavailable with what every suite answered.
+func Fetch(ctx context.Context, name, arch string) (Kernel, error) {
 	if _, ok := suites[name]; !ok {
 		return Kernel{}, fmt.Errorf("kernel %q is unknown: there are %s", name, strings.Join(Names(), ", "))
+	}
+	if err := knownArch(arch); err != nil {
+		return Kernel{}, err
 	}
 	cache, err := CacheDir()
 	if err != nil {
 		return Kernel{}, err
 	}
-	unlock, err := lock(ctx, filepath.Join(cache, name+".lock"))
+	dir := filepath.Join(cache, name+suffix(arch))
+	unlock, err := lock(ctx, dir+".lock")
 	if err != nil {
 		return Kernel{}, err
 	}
 	defer unlock()
-	dir := filepath.Join(cache, name)
 	if k, err := loadKernel(dir); err == nil {
 		return k, nil
 	}
@@ -104,14 +108,14 @@ func Fetch(ctx context.Context, name string) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kernel %s: %w: %w", name, ErrUnavailable, err)
 	}
-	return fetchNew(ctx, dir, name, m)
+	return fetchNew(ctx, dir, name, arch, m)
 }
 
 // fetchNew gets a kernel from the first suite that has it.
-func fetchNew(ctx context.Context, dir, name string, m mirrors) (Kernel, error) {
+func fetchNew(ctx context.Context, dir, name, arch string, m mirrors) (Kernel, error) {
 	var tried []error
 	for _, suite := range suites[name] {
-		k, err := fetchFrom(ctx, dir, name, suite, m)
+		k, err := fetchFrom(ctx, dir, name, arch, suite, m)
 		if err == nil {
 			return k, nil
 		}
@@ -124,7 +128,7 @@ func fetchNew(ctx context.Context, dir, name string, m mirrors) (Kernel, error) 
 }
 
 // fetchFrom unpacks the kernel of one suite into dir.
-func fetchFrom(ctx context.Context, dir, name, suite string, m mirrors) (Kernel, error) {
+func fetchFrom(ctx context.Context, dir, name, arch, suite string, m mirrors) (Kernel, error) {
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), name+".new-")
 	if err != nil {
 		return Kernel{}, err
@@ -141,7 +145,7 @@ func fetchFrom(ctx context.Context, dir, name, suite string, m mirrors) (Kernel,
 	if _, err := a.run(ctx, tmp, "apt-get", "update"); err != nil {
 		return Kernel{}, err
 	}
-	pkg, err := a.imageOf(ctx, metapackage)
+	pkg, err := a.imageOf(ctx, metapackage+arch)
 	if err != nil {
 		return Kernel{}, err
 	}
@@ -159,11 +163,11 @@ func fetchFrom(ctx context.Context, dir, name, suite string, m mirrors) (Kernel,
 	if out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", debs[0], root).CombinedOutput(); err != nil {
 		return Kernel{}, fmt.Errorf("dpkg-deb: %w: %s", err, lastLines(string(out), 4))
 	}
-	return install(dir, root, name, strings.TrimSuffix(filepath.Base(debs[0]), ".deb"))
+	return install(dir, root, name, arch, strings.TrimSuffix(filepath.Base(debs[0]), ".deb"))
 }
 
 // install moves an unpacked kernel package to dir and describes it there.
-func install(dir, root, name, pkg string) (Kernel, error) {
+func install(dir, root, name, arch, pkg string) (Kernel, error) {
 	images, err := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*"))
 	if err != nil || len(images) != 1 {
 		return Kernel{}, fmt.Errorf("%s has %d boot images instead of 1", pkg, len(images))
@@ -178,7 +182,10 @@ func install(dir, root, name, pkg string) (Kernel, error) {
 	if modules == "" {
 		return Kernel{}, fmt.Errorf("%s has no modules", pkg)
 	}
-	k := Kernel{Name: name, Image: filepath.Join("boot", filepath.Base(images[0])), Modules: modules, Release: release, Package: pkg}
+	k := Kernel{Name: name, Arch: arch, Image: filepath.Join("boot", filepath.Base(images[0])), Modules: modules, Release: release, Package: pkg}
+	if err := bootable(filepath.Join(root, k.Image)); err != nil {
+		return Kernel{}, fmt.Errorf("%s: %w", pkg, err)
+	}
 	text, err := json.MarshalIndent(k, "", "\t")
 	if err != nil {
 		return Kernel{}, err
@@ -207,6 +214,9 @@ func loadKernel(dir string) (Kernel, error) {
 	var k Kernel
 	if err := json.Unmarshal(text, &k); err != nil {
 		return Kernel{}, err
+	}
+	if k.Arch == "" {
+		k.Arch = "amd64" // kept before there were others
 	}
 	k.Image, k.Modules = filepath.Join(dir, k.Image), filepath.Join(dir, k.Modules)
 	for _, p := range []string{k.Image, k.Modules} {

@@ -37,7 +37,7 @@ var expected = map[string]map[string]string{
 // fetch gets a kernel or fails naming it: one that is not there is no success.
 func fetch(t *testing.T, name string) Kernel {
 	t.Helper()
-	k, err := Fetch(t.Context(), name)
+	k, err := Fetch(t.Context(), name, "amd64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func fetch(t *testing.T, name string) Kernel {
 
 func TestUnreachableKernelIsAnErrorByName(t *testing.T) {
 	nowhere := source{uri: "file:" + t.TempDir()}
-	_, err := fetchNew(t.Context(), t.TempDir()+"/5.10", "5.10", mirrors{main: nowhere, security: nowhere})
+	_, err := fetchNew(t.Context(), t.TempDir()+"/5.10", "5.10", "amd64", mirrors{main: nowhere, security: nowhere})
 	if !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v", err)
 	}
@@ -60,7 +60,7 @@ func TestUnreachableKernelIsAnErrorByName(t *testing.T) {
 // probes is a tree with the probe program.
 func probes(t *testing.T) *Tree {
 	t.Helper()
-	probe, err := BuildStatic(t.Context(), probePackage)
+	probe, err := BuildStatic(t.Context(), probePackage, "amd64")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestInterpreterOfTheHost(t *testing.T) {
 func TestUserlands(t *testing.T) {
 	for release, want := range map[string]string{"bullseye": "11 3.9 1000\n", "bookworm": "12 3.11 1000\n", "trixie": "13 3.13 1000\n"} {
 		t.Run(release, func(t *testing.T) {
-			dir, err := FetchUserland(t.Context(), release, "python3-minimal")
+			dir, err := FetchUserland(t.Context(), release, "amd64", "python3-minimal")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,9 +16,6 @@ import (
 	"time"
 )
 
-// emulator is the program that machines run in.
-const emulator = "qemu-system-x86_64"
-
 // KVMVariable is the environment variable that, when it is "1", makes machines
 // use KVM. It is not used for its mere presence: there are virtual hosts where
 // /dev/kvm opens and then runs nothing.
@@ -51,7 +48,7 @@ func (vm VM) boot(ctx context.Context, initrd string, collect func(io.Reader, fu
 	defer framesR.Close()
 
 	var complaints bytes.Buffer
-	cmd := exec.CommandContext(ctx, emulator, vm.arguments(initrd)...)
+	cmd := exec.CommandContext(ctx, vm.board().emulator, vm.arguments(initrd)...)
 	cmd.Stderr = &complaints
 	cmd.WaitDelay = 5 * time.Second
 	cmd.ExtraFiles = []*os.File{consoleW, framesW}
@@ -71,7 +68,7 @@ func (vm VM) boot(ctx context.Context, initrd string, collect func(io.Reader, fu
 	case ctx.Err() != nil && collected != nil:
 		return console.String(), fmt.Errorf("%w; then %w", context.Cause(ctx), collected)
 	case err != nil && collected != nil:
-		return console.String(), fmt.Errorf("%s: %w: %s", emulator, err, lastLines(complaints.String(), 4))
+		return console.String(), fmt.Errorf("%s: %w: %s", vm.board().emulator, err, lastLines(complaints.String(), 4))
 	}
 	return console.String(), collected
 }
@@ -104,15 +101,16 @@ func (vm VM) arguments(initrd string) []string {
 	if os.Getenv(KVMVariable) == "1" {
 		accel = "kvm"
 	}
-	return []string{
+	b := vm.board()
+	return append([]string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-net", "none",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-		"-machine", "pc", "-accel", accel, "-cpu", "max", "-smp", vm.cpus(),
+		"-machine", b.machine, "-accel", accel, "-cpu", b.cpu, "-smp", vm.cpus(),
 		"-m", fmt.Sprintf("%dM", vm.memoryMB()),
 		"-kernel", vm.Kernel.Image, "-initrd", initrd, "-append", vm.cmdline(),
 		"-add-fd", "fd=3,set=1", "-chardev", "file,id=console,path=/dev/fdset/1,append=on", "-serial", "chardev:console",
-		"-add-fd", "fd=4,set=2", "-chardev", "file,id=frames,path=/dev/fdset/2,append=on", "-serial", "chardev:frames",
-	}
+		"-add-fd", "fd=4,set=2", "-chardev", "file,id=frames,path=/dev/fdset/2,append=on",
+	}, b.frames...)
 }
 
 // ring keeps the last max bytes, and up to as many before them.

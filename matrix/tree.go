@@ -113,7 +113,9 @@ func (t *Tree) AddTree(src, dst string) error {
 			if err != nil {
 				return err
 			}
-			t.mkdir(to, info.Mode())
+			if !t.Has(to) { // what the tree has already stays, such as /tmp for everybody
+				t.mkdir(to, info.Mode())
+			}
 		case slices.Contains(merged, strings.TrimPrefix(to, "/")):
 			// the link into /usr, which is there
 		case d.Type()&fs.ModeSymlink != 0:

@@ -27,11 +27,14 @@ var ballast = []string{"usr/share/doc", "usr/share/man", "usr/share/info", "usr/
 // are unpacked and not configured, so there is nothing that only their
 // installation would make, such as accounts or alternatives.
 //
-//	dir, err := matrix.FetchUserland(ctx, "bullseye", "python3-minimal")
+//	dir, err := matrix.FetchUserland(ctx, "bullseye", "amd64", "python3-minimal")
 //	err = tree.AddTree(dir, "/") // as the machine's root, or elsewhere in it
-func FetchUserland(ctx context.Context, release string, packages ...string) (string, error) {
+func FetchUserland(ctx context.Context, release, arch string, packages ...string) (string, error) {
 	if !slices.Contains(Userlands(), release) {
 		return "", fmt.Errorf("userland %q is unknown: there are %s", release, strings.Join(Userlands(), ", "))
+	}
+	if err := knownArch(arch); err != nil {
+		return "", err
 	}
 	all := slices.Concat(base, packages)
 	slices.Sort(all)
@@ -41,7 +44,7 @@ func FetchUserland(ctx context.Context, release string, packages ...string) (str
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
-	dir := filepath.Join(cache, "userland", fmt.Sprintf("%s-%x", release, sum[:6]))
+	dir := filepath.Join(cache, "userland", fmt.Sprintf("%s-%x%s", release, sum[:6], suffix(arch)))
 	unlock, err := lock(ctx, dir+".lock")
 	if err != nil {
 		return "", err
@@ -52,7 +55,7 @@ func FetchUserland(ctx context.Context, release string, packages ...string) (str
 	}
 	m, err := findMirrors()
 	if err == nil {
-		err = unpackUserland(ctx, dir, release, all, m)
+		err = unpackUserland(ctx, dir, release, arch, all, m)
 	}
 	if err != nil {
 		return "", fmt.Errorf("userland %s is not available: %w", release, err)
@@ -61,7 +64,7 @@ func FetchUserland(ctx context.Context, release string, packages ...string) (str
 }
 
 // unpackUserland makes dir from packages.
-func unpackUserland(ctx context.Context, dir, release string, packages []string, m mirrors) error {
+func unpackUserland(ctx context.Context, dir, release, arch string, packages []string, m mirrors) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), release+".new-")
 	if err != nil {
 		return err
@@ -75,8 +78,7 @@ func unpackUserland(ctx context.Context, dir, release string, packages []string,
 		return err
 	}
 	options := []string{
-		"-y", "--download-only", "--no-install-recommends", "-o", "APT::Architecture=" + arch, "-o", "APT::Architectures=" + arch,
-		"-o", "APT::Keep-Downloaded-Packages=true", "install",
+		"-y", "--download-only", "--no-install-recommends", "-o", "APT::Keep-Downloaded-Packages=true", "install",
 	}
 	if _, err := a.run(ctx, tmp, "apt-get", append(options, packages...)...); err != nil {
 		return err

@@ -156,7 +156,7 @@ func (vm VM) collect(r io.Reader, outputs []Output, booted func()) error {
 
 // pack writes the initramfs: the guest, the job, the modules and the files.
 func (vm VM) pack(ctx context.Context, name string, commands []Command) error {
-	guest, err := BuildStatic(ctx, guestPackage)
+	guest, err := BuildStatic(ctx, guestPackage, vm.Kernel.Arch)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (vm VM) pack(ctx context.Context, name string, commands []Command) error {
 	if err != nil {
 		return err
 	}
-	j := job.Job{Cgroup: vm.Cgroup, ProcOptions: vm.ProcOptions, Sysctls: vm.Sysctls, Commands: commands}
+	j := job.Job{Port: vm.board().port, Cgroup: vm.Cgroup, ProcOptions: vm.ProcOptions, Sysctls: vm.Sysctls, Commands: commands}
 	modules := slices.Clone(vm.Modules)
 	if vm.Swap {
 		j.SwapMB = swapMB
@@ -225,7 +225,7 @@ func (vm VM) memoryMB() int {
 
 // cmdline is the kernel's arguments.
 func (vm VM) cmdline() string {
-	args := []string{"console=ttyS0", "panic=-1", "rdinit=/init", job.CmdlineMark, "random.trust_cpu=on"}
+	args := []string{"console=" + vm.board().console, "panic=-1", "rdinit=/init", job.CmdlineMark, "random.trust_cpu=on", "random.trust_bootloader=on"}
 	if vm.Verbose {
 		args = append(args, "ignore_loglevel")
 	} else {

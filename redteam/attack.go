@@ -36,6 +36,7 @@ type attack struct {
 	reaches     []string // what it gets at where it gets through; see reachable
 	language    string   // python, sh or c
 	needs       string   // a language beside its own
+	wants       string   // what a host may refuse every program, so that the control would be stopped too
 	abi         int      // of Landlock, from which on it stops the attack
 	arch        string   // the only machine that has what it attacks
 	profile     string   // of the system call filter; empty: language
@@ -85,6 +86,7 @@ var keys = map[string]func(a *attack, v string) error{
 	"landlock": func(a *attack, v string) (err error) { a.abi, err = strconv.Atoi(v); return err },
 	"arch":     func(a *attack, v string) error { return errors.Join(once(&a.arch, v), oneOf(v, "amd64", "arm64")) },
 	"needs":    func(a *attack, v string) error { return errors.Join(once(&a.needs, v), oneOf(v, "python", "c")) },
+	"wants":    func(a *attack, v string) error { return errors.Join(once(&a.wants, v), oneOf(v, "user-namespaces")) },
 	"profile":  func(a *attack, v string) error { return once(&a.profile, v) },
 	"args":     func(a *attack, v string) error { a.args = strings.Fields(v); return nil },
 	"env":      func(a *attack, v string) error { a.env = append(a.env, v); return nil },

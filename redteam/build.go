@@ -26,11 +26,7 @@ type built struct {
 // product's own compiler in a whole cell.
 func (r *runner) build(ctx context.Context, a *attack) (*built, error) {
 	if a.source {
-		b := &built{}
-		for _, f := range a.files {
-			b.files = append(b.files, cell.File{Name: f.name, Mode: 0o644, Data: f.data})
-		}
-		return b, nil
+		return plain(a.files), nil
 	}
 	b, err := r.make(ctx, a.language, a.files)
 	if err != nil || a.bystander == nil {
@@ -42,10 +38,7 @@ func (r *runner) build(ctx context.Context, a *attack) (*built, error) {
 
 func (r *runner) make(ctx context.Context, language string, files []file) (*built, error) {
 	entry := files[0].name
-	b := &built{}
-	for _, f := range files {
-		b.files = append(b.files, cell.File{Name: f.name, Mode: 0o644, Data: f.data})
-	}
+	b := plain(files)
 	switch language {
 	case "sh":
 		b.argv = []string{"/bin/sh", "./" + entry}
@@ -55,14 +48,27 @@ func (r *runner) make(ctx context.Context, language string, files []file) (*buil
 		b.argv = []string{program, "./" + entry}
 		return b, b.include("redteam.py")
 	}
-	if err := b.include("redteam.h"); err != nil {
+	b, err := sources(files)
+	if err != nil {
 		return nil, err
 	}
-	program, err := r.compile(ctx, b.files, entry)
+	program, err := precompiledProgram(b.files)
+	if program == nil && err == nil {
+		program, err = r.compile(ctx, b.files, entry)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &built{files: append(others(b.files), cell.File{Name: "prog", Mode: 0o755, Data: program}), argv: []string{"./prog"}}, nil
+}
+
+// plain are files as a cell takes them.
+func plain(files []file) *built {
+	b := &built{}
+	for _, f := range files {
+		b.files = append(b.files, cell.File{Name: f.name, Mode: 0o644, Data: f.data})
+	}
+	return b
 }
 
 // others are the files that are not the compiler's.

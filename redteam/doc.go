@@ -10,4 +10,8 @@
 // of the battery is harmless where it succeeds: it reads and writes files that
 // the runner made, connects to listeners that the runner opened, looks for processes
 // that the runner started, and takes no more memory than is written in its file.
+//
+// Programs in C are compiled on the host that they are fired on, in a whole cell.
+// A build with the tag redteam_precompiled embeds them compiled, each under the
+// digest of its text, for hosts without a compiler; the package matrix does that.
 package redteam

@@ -19,18 +19,20 @@ import (
 	"github.com/glovebox-dev/glovebox/languages"
 )
 
-// Bounds of a whole battery and of one program in it.
+// Bounds of a whole battery and of one program in it, with room for an emulated
+// processor, on which Python alone needs some seconds to start.
 const (
 	maxTime = 10 * time.Minute
-	wallMS  = 5000
-	cpuMS   = 4000
+	wallMS  = 20_000
+	cpuMS   = 15_000
 )
 
 // Options of [Fire].
 type Options struct {
 	// InitPath is the glovebox-init program; empty: beside the running one.
 	InitPath string
-	// Only is a pattern as in path.Match for GROUP/ATTACK or GROUP. Empty means all.
+	// Only is a pattern as in path.Match for GROUP/ATTACK or GROUP, or several,
+	// with commas between them. Empty means all.
 	Only string
 	// Done, if there is one, gets each row as it is known.
 	Done func(Row)
@@ -119,11 +121,17 @@ func Fire(ctx context.Context, o Options) (*Report, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, fmt.Errorf("the battery took longer than %v", maxTime))
 	defer cancel()
-	r, err := open(o.InitPath)
+	r, err := open(o.InitPath, cell.Require)
 	if err != nil {
 		return nil, err
 	}
+	return r.fireAll(ctx, all, o.Done)
+}
+
+// fireAll fires these attacks and closes the runner.
+func (r *runner) fireAll(ctx context.Context, all []*attack, done func(Row)) (*Report, error) {
 	status := r.whole.Status()
+	var err error
 	report := &Report{Kernel: status.Kernel, User: status.User, APIVersion: api.Version, Rows: []Row{}}
 	for _, a := range all {
 		var row Row
@@ -131,8 +139,8 @@ func Fire(ctx context.Context, o Options) (*Report, error) {
 			break
 		}
 		report.add(row)
-		if o.Done != nil {
-			o.Done(row)
+		if done != nil {
+			done(row)
 		}
 	}
 	return report, errors.Join(err, r.close())
@@ -143,18 +151,23 @@ func pick(all []*attack, only string) ([]*attack, error) {
 	if only == "" {
 		return all, nil
 	}
-	if _, err := path.Match(only, ""); err != nil {
-		return nil, fmt.Errorf("%w %q, which is no pattern", ErrPattern, only)
+	wanted := map[*attack]bool{}
+	for _, one := range strings.Split(only, ",") {
+		if _, err := path.Match(one, ""); err != nil {
+			return nil, fmt.Errorf("%w %q, which is no pattern", ErrPattern, one)
+		}
+		some := false
+		for _, a := range all {
+			whole, _ := path.Match(one, a.id())
+			group, _ := path.Match(one, a.group)
+			some = some || whole || group
+			wanted[a] = wanted[a] || whole || group
+		}
+		if !some {
+			return nil, fmt.Errorf("%w %q", ErrPattern, one)
+		}
 	}
-	out := slices.DeleteFunc(slices.Clone(all), func(a *attack) bool {
-		whole, _ := path.Match(only, a.id())
-		group, _ := path.Match(only, a.group)
-		return !whole && !group
-	})
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%w %q", ErrPattern, only)
-	}
-	return out, nil
+	return slices.DeleteFunc(slices.Clone(all), func(a *attack) bool { return !wanted[a] }), nil
 }
 
 func (r *Report) add(row Row) {
@@ -175,14 +188,16 @@ func (r *Report) add(row Row) {
 // runner holds the hosts: the whole one, and one for each control.
 type runner struct {
 	init     string
+	mode     cell.Mode // of the whole host
 	whole    *cell.Host
 	controls map[string]*cell.Host
 	leaks    *leaks
 }
 
-// open opens the whole host, which must have every layer.
-func open(init string) (*runner, error) {
-	r := &runner{init: init, controls: map[string]*cell.Host{}}
+// open opens the whole host, which must have every layer, unless a test takes
+// what there is (auto).
+func open(init string, mode cell.Mode) (*runner, error) {
+	r := &runner{init: init, mode: mode, controls: map[string]*cell.Host{}}
 	var err error
 	if r.leaks, err = leak(); err != nil {
 		return nil, err
@@ -198,7 +213,7 @@ func open(init string) (*runner, error) {
 // It is the only place outside of tests from which a part can be left out, and
 // the parts come from the embedded files alone.
 func (r *runner) config(off []string) cell.Config {
-	c := cell.Config{Mode: cell.Require, InitPath: r.init, MaxCells: 2, Paths: languages.Builtin().Paths(),
+	c := cell.Config{Mode: r.mode, InitPath: r.init, MaxCells: 2, Paths: languages.Builtin().Paths(),
 		Max: api.MaxLimits(runtime.NumCPU(), 1<<30)}
 	if len(off) > 0 {
 		c.Mode, c.ControlOff = cell.Off, off
@@ -295,13 +310,18 @@ func (r *runner) fire(ctx context.Context, a *attack) (Row, error) {
 	return row, nil
 }
 
-// lacks says which layer of an attack this host does not have although it is
-// complete: the sandbox does not insist on all of them.
+// lacks says that this host, although it is complete, has none of the layers
+// that stop an attack: the sandbox does not insist on all of them. Each that it
+// has is enough.
 func (r *runner) lacks(a *attack) string {
+	left := slices.Clone(a.layers)
 	for _, l := range r.whole.Status().Layers {
-		if !l.Applied && slices.Contains(a.layers, l.Name) {
-			return "no layer " + l.Name + " here"
+		if !l.Applied {
+			left = slices.DeleteFunc(left, func(n string) bool { return n == l.Name })
 		}
+	}
+	if len(left) == 0 {
+		return "no layer " + strings.Join(a.layers, ", ") + " here"
 	}
 	return ""
 }
@@ -317,6 +337,8 @@ func (a *attack) unfit() string {
 		return fmt.Sprintf("needs Landlock %d", a.abi)
 	case a.arch != "" && a.arch != runtime.GOARCH:
 		return "needs " + a.arch
+	case a.wants == "user-namespaces" && !userNamespaces(readText):
+		return "needs a host that lets programs make user namespaces"
 	}
 	need := []string{a.language}
 	if a.needs != "" {
@@ -326,7 +348,7 @@ func (a *attack) unfit() string {
 		need = append(need, languageOf(a.bystander.name))
 	}
 	for _, n := range need {
-		if n == "sh" {
+		if n == "sh" || n == "c" && a.needs != "c" && !a.source && a.hasPrecompiled() {
 			continue
 		}
 		if _, missing := languages.Builtin().Find(n).Program(); missing != "" {
@@ -334,6 +356,14 @@ func (a *attack) unfit() string {
 		}
 	}
 	return ""
+}
+
+// userNamespaces tells whether the host lets a program without privileges make
+// them and be root there, as far as its settings say.
+func userNamespaces(read func(path string) string) bool {
+	is := func(name, value string) bool { return word(read("/proc/sys/"+name), 0) == value }
+	return !is("kernel/unprivileged_userns_clone", "0") && !is("user/max_user_namespaces", "0") &&
+		!is("kernel/apparmor_restrict_unprivileged_userns", "1")
 }
 
 func languageOf(name string) string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cell"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
@@ -61,7 +62,7 @@ func TestJudgeCanFail(t *testing.T) {
 	}
 	swapped := *picked[0]
 	swapped.sealed, swapped.control = swapped.control, swapped.sealed
-	r, err := open(testenv.Init())
+	r, err := open(testenv.Init(), cell.Require)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +152,43 @@ func TestPick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for only, want := range map[string]bool{"filesystem": true, "filesystem/read-*": true, "*/read-canary": true, "nothing": false, "[": false, "filesystem/": false} {
+	for only, want := range map[string]bool{"filesystem": true, "filesystem/read-*": true, "*/read-canary": true, "network,*/read-canary": true,
+		"nothing": false, "[": false, "filesystem/": false, "network,nothing": false, "network,": false} {
 		got, err := pick(all, only)
 		if (err == nil) != want || err == nil && len(got) == 0 || err != nil && !errors.Is(err, ErrPattern) {
 			t.Errorf("%q: %d attacks, %v", only, len(got), err)
+		}
+	}
+}
+
+// An attack whose control makes a user namespace says so, and is not fired where
+// the host lets no program do that.
+func TestWantsUserNamespaces(t *testing.T) {
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		uses := slices.ContainsFunc(a.files, func(f file) bool { return strings.Contains(string(f.data), "CLONE_NEWUSER") })
+		if uses != (a.wants == "user-namespaces") {
+			t.Errorf("%s makes user namespaces: %v; wants: %q", a.id(), uses, a.wants)
+		}
+	}
+	for name, tt := range map[string]struct {
+		value string
+		want  bool
+	}{
+		"kernel/unprivileged_userns_clone": {"0\n", false}, "user/max_user_namespaces": {"0\n", false},
+		"kernel/apparmor_restrict_unprivileged_userns": {"1\n", false}, "kernel/other": {"0\n", true},
+	} {
+		got := userNamespaces(func(path string) string {
+			if path == "/proc/sys/"+name {
+				return tt.value
+			}
+			return ""
+		})
+		if got != tt.want {
+			t.Errorf("%s %q: %v", name, tt.value, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/glovebox-dev/glovebox/internal/cell"
 	"github.com/glovebox-dev/glovebox/internal/landlock"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
@@ -16,7 +17,7 @@ func opened(t *testing.T) ([]*attack, *runner) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := open(testenv.Init())
+	r, err := open(testenv.Init(), cell.Require)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,12 +33,12 @@ func newRedteam() *cobra.Command {
 			"needs root or an ordinary user, is shown as not fired and counts as neither. The battery is fixed: no program of\n" +
 			"yours can be run without a layer.",
 		Annotations: map[string]string{usageLines: "glovebox redteam [--json] [--only PATTERN]"},
-		Example:     "glovebox redteam\nglovebox redteam --only network\nglovebox redteam --only 'filesystem/read-*'\nglovebox redteam --json | jq -r '.rows[] | select(.stopped | not) | .attack'",
+		Example:     "glovebox redteam\nglovebox redteam --only network\nglovebox redteam --only 'filesystem/read-*,identity'\nglovebox redteam --json | jq -r '.rows[] | select(.stopped | not) | .attack'",
 		Args:        noArgs,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
-	cmd.Flags().StringVar(&f.only, "only", "", "only the attacks whose name, GROUP/ATTACK, or group matches this `pattern`")
+	cmd.Flags().StringVar(&f.only, "only", "", "only the attacks whose name, GROUP/ATTACK, or group matches this `pattern`, or one of several with commas between")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(redteam.Groups(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

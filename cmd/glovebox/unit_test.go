@@ -6,9 +6,11 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
@@ -247,15 +249,31 @@ func TestFieldsAsFlags(t *testing.T) {
 	}
 }
 
-// Hostile or broken profile files are refused and never crash.
+// Hostile or broken profile files are refused, by the field where it is one, in words
+// for people, and never crash; what is accepted says the same when it is written again.
+//
+// proves part of T-13
 func FuzzProfile(f *testing.F) {
 	for _, s := range []string{`{"profile":"language","allow":["a"]}`, `{"allow":[1]}`, `{"profile":{}}`, `{`, `[]`, `{"a":` + strings.Repeat("[", 100), "\xff", `{"profile":"x","allow":["a"]}x`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		name, allow, err := parseProfile(text)
-		if err == nil && (name == "" || len(allow) == 0 || !json.Valid(text)) {
-			t.Errorf("%q is accepted as %q, %q", text, name, allow)
+		if err != nil {
+			if name != "" || allow != nil || len(err.Error()) > 3000 || !utf8.ValidString(err.Error()) {
+				t.Fatalf("%q is refused with %q, and gives %q, %q", text, err, name, allow)
+			}
+			return
+		}
+		if name == "" || len(allow) == 0 || !json.Valid(text) || len(text) > maxProfile {
+			t.Fatalf("%q is accepted as %q, %q", text, name, allow)
+		}
+		written, err := json.Marshal(profileFile{Profile: name, Allow: allow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, more, err := parseProfile(written); len(written) <= maxProfile && (err != nil || again != name || !slices.Equal(more, allow)) {
+			t.Fatalf("%q came back as %q, %q: %v", text, again, more, err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 // status is what the kernel writes of a sealed thread, as far as it is read.
 const status = `Name:	init
+NStgid:	4242	17	1
 Uid:	70001	70001	70001	70001
 SigCgt:	0000000000000000
 CapInh:	0000000000000000
@@ -26,7 +27,7 @@ Seccomp:	2
 //
 // proves part of H-22 O-27
 func TestThreads(t *testing.T) {
-	all := Want{Seccomp: true, Privileges: true, Signals: true, GuestUID: 70001}
+	all := Want{Seccomp: true, Privileges: true, Signals: true, First: true, GuestUID: 70001}
 	for name, c := range map[string]struct {
 		old, new string
 		want     Want
@@ -44,6 +45,10 @@ func TestThreads(t *testing.T) {
 		"caps not wanted":   {"CapEff:	0000000000000000", "CapEff:	0000000000000001", Want{Seccomp: true, GuestUID: -1}, ""},
 		"new privileges":    {"NoNewPrivs:	1", "NoNewPrivs:	0", all, "may gain privileges"},
 		"handler":           {"SigCgt:	0000000000000000", "SigCgt:	0000000000000400", all, "has signal handlers"},
+		"not the first":     {"4242	17	1", "4242	17	2", all, "no first process"},
+		"no namespace":      {"4242	17	1", "1", all, "no first process"},
+		"a line less":       {"NStgid:	4242	17	1\n", "", all, "no first process"},
+		"first not wanted":  {"4242	17	1", "4242	17", Want{Seccomp: true, GuestUID: -1}, ""},
 		"another uid":       {"70001	70001	70001	70001", "0	0	0	0", all, "no thread has the guest's uid"},
 		"saved uid":         {"70001	70001	70001	70001", "70001	70001	0	70001", all, "no thread has the guest's uid"},
 		"uid not looked at": {"70001	70001	70001	70001", "0	0	0	0", Want{Seccomp: true, GuestUID: -1}, ""},
@@ -82,4 +87,69 @@ func witnessOf(t *testing.T, files ...string) *Witness {
 		w.tasks = append(w.tasks, task{strconv.Itoa(i), fd})
 	}
 	return w
+}
+
+// limits is how the kernel writes them.
+const limits = `Limit                     Soft Limit           Hard Limit           Units     
+Max cpu time              unlimited            unlimited            seconds   
+Max core file size        0                    0                    bytes     
+Max locked memory         65536                65536                bytes     
+Max file locks            1024                 1024                 locks     
+Max pending signals       128                  128                  signals   
+Max msgqueue size         0                    0                    bytes     
+Max nice priority         0                    0                    
+Max realtime priority     0                    0                    
+Max realtime timeout      unlimited            unlimited            us        
+`
+
+// Each limit that init sets is seen from outside, and a text in which one cannot
+// be read is no proof. This process's own limits are no cell's.
+//
+// proves part of H-22
+func TestCheckLimits(t *testing.T) {
+	none, one := new(uint64), uint64(1)
+	if err := checkLimits(limits, none); err != nil {
+		t.Error(err)
+	}
+	lower := strings.Replace(limits, "128                  128", "12                   12 ", 1)
+	if err := checkLimits(lower, none); err != nil {
+		t.Error("lower:", err)
+	}
+	for old, now := range map[string]string{
+		"file size        0                    0":      "file size        0                    1",
+		"65536                65536":                   "65536                unlimited",
+		"1024                 1024":                    "1024                 4096",
+		"128                  128":                     "128                  100000",
+		"msgqueue size         0                    0": "msgqueue size         0                    819200",
+		"nice priority         0                    0": "nice priority         0                    20",
+		"realtime priority     0                    0": "realtime priority     0                    99",
+		"Max pending signals ":                         "Max signals of later ",
+	} {
+		odd := strings.Replace(limits, old, now, 1)
+		if odd == limits {
+			t.Fatalf("%q is not there", old)
+		}
+		if err := checkLimits(odd, none); err == nil {
+			t.Errorf("%q was accepted", now)
+		}
+	}
+	if err := checkLimits(limits, &one); err == nil {
+		t.Error("0 was taken for 1")
+	}
+	high := strings.Replace(limits, "size        0                    0", "size        0                    9", 1)
+	if err := checkLimits(high, nil); err != nil {
+		t.Errorf("without one for cores: %v", err)
+	}
+	if err := checkLimits("", nil); err == nil {
+		t.Error("nothing was accepted")
+	}
+	dir, err := unix.Open("/proc/self", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Witness{dir: dir}
+	defer w.Close()
+	if err := w.Limits(nil); err == nil {
+		t.Error("the limits of this process were taken for those of a cell")
+	}
 }

@@ -80,12 +80,14 @@ type Want struct {
 	Privileges bool
 	// Signals says that no handler may be installed.
 	Signals bool
+	// First says that init must be the first process of its pid namespace.
+	First bool
 	// GuestUID is the host's number of the guest's uid; -1 leaves it unchecked.
 	GuestUID int
 }
 
 // Threads reads the status of every thread of init: seccomp mode 2, no new
-// privileges, no capability, no signal handler; and that one thread at least
+// privileges, no capability, no signal handler, process 1; and that one thread at least
 // carries the guest's uid in all four places. The first call opens the files,
 // later ones only read them again.
 func (w *Witness) Threads(want Want) error {
@@ -114,6 +116,9 @@ func (w *Witness) Threads(want Want) error {
 		if want.Signals && strings.Trim(field(s, "SigCgt:"), "0") != "" {
 			return fmt.Errorf("thread %s has signal handlers", t.tid)
 		}
+		if own := strings.Fields(field(s, "NStgid:")); want.First && (len(own) < 2 || own[len(own)-1] != "1") {
+			return fmt.Errorf("thread %s belongs to no first process of a pid namespace", t.tid)
+		}
 		if u := strings.Fields(field(s, "Uid:")); !sealed && len(u) == 4 {
 			id := strconv.Itoa(want.GuestUID)
 			sealed = u[0] == id && u[1] == id && u[2] == id && u[3] == id
@@ -121,6 +126,64 @@ func (w *Witness) Threads(want Want) error {
 	}
 	if !sealed {
 		return fmt.Errorf("no thread has the guest's uid %d", want.GuestUID)
+	}
+	return nil
+}
+
+// Limits reads the limits of init's process, which its guest inherits: of cores
+// the hard limit must be the one that is given, if one is, and of what a job
+// cannot change at most what init sets. See proc_pid_limits(5).
+func (w *Witness) Limits(core *uint64) error {
+	fd, err := unix.Openat(w.dir, "limits", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("limits: %w", err)
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 8192)
+	n, err := unix.Pread(fd, buf, 0)
+	if err != nil {
+		return fmt.Errorf("limits: %w", err)
+	}
+	return checkLimits(string(buf[:n]), core)
+}
+
+// fixedLimits are the highest values of limits that init sets and no job changes,
+// by the kernel's names for them.
+var fixedLimits = map[string]uint64{
+	"Max locked memory": 64 << 10, "Max msgqueue size": 0, "Max nice priority": 0, "Max realtime priority": 0, "Max file locks": 1024,
+	"Max pending signals": 128,
+}
+
+func checkLimits(text string, core *uint64) error {
+	const name, soft, hard = 0, 26, 47 // the columns of the kernel's table
+	seen := 0
+	for _, line := range strings.Split(text, "\n") {
+		if len(line) <= hard {
+			continue
+		}
+		what := strings.TrimSpace(line[name:soft])
+		most, ok := fixedLimits[what]
+		cores := what == "Max core file size"
+		if ok || cores {
+			seen++
+		}
+		if cores && core != nil {
+			most, ok = *core, true
+		}
+		if !ok {
+			continue
+		}
+		f := strings.Fields(line[hard:])
+		v, err := uint64(0), errors.New("it is not there")
+		if len(f) > 0 {
+			v, err = strconv.ParseUint(f[0], 10, 64)
+		}
+		if err != nil || v > most || cores && v != most {
+			return fmt.Errorf("the hard limit %q is %q, not %d", what, strings.TrimSpace(line[hard:]), most)
+		}
+	}
+	if seen != len(fixedLimits)+1 {
+		return fmt.Errorf("%d of %d limits can be read", seen, len(fixedLimits)+1)
 	}
 	return nil
 }

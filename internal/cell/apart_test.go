@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
 )
 
 // groupDir finds the directory of a cell's own group that has a control file.
@@ -210,5 +214,30 @@ func TestCellsApart(t *testing.T) {
 	}
 	if net[0] != net[1] {
 		t.Errorf("control: %v differ", net)
+	}
+}
+
+// The id of a cell that was not seen to end is given to no other: something may
+// live under it.
+//
+// proves part of H-16
+func TestIDOfALivingCellIsKept(t *testing.T) {
+	h := &Host{log: slog.New(slog.DiscardHandler), ids: &idRange{next: 1, used: map[int]bool{}}}
+	for message, kept := range map[cellproto.LaunchType]bool{cellproto.LaunchExited: false, cellproto.LaunchFailed: true} {
+		id, err := h.ids.take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pidfd, err := unix.PidfdOpen(os.Getpid(), 0) // only closed
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &slot{l: &launcher{dead: make(chan struct{})}, ch: make(chan answer, 1)}
+		s.ch <- answer{cellproto.Launch{Type: message}, -1}
+		c := &cell{h: h, place: &place{slot: s}, pidfd: pidfd, uid: id}
+		c.ashes()
+		if h.ids.used[id] != kept {
+			t.Errorf("after message %d: kept %v, want %v", message, h.ids.used[id], kept)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -76,12 +77,27 @@ func words(s string, most int) string {
 	}, s)
 }
 
+// errSilent is an init that ended before it had said anything.
+var errSilent = errors.New("init ended without a report")
+
 // arm makes a sealed and attested cell of one that was prepared, which it takes
-// over whatever happens; with nil it takes one of the reserve or makes it.
+// over whatever happens; with nil it takes one of the reserve or makes it. One of
+// the reserve that dies before it has reported is replaced, once: whoever killed it
+// did so before anything was asked of it.
 func (h *Host) arm(k kind, c *cell) (_ *cell, err error) {
 	if c == nil {
-		if c, err = h.takePrepared(); err != nil {
+		ahead := false
+		if c, ahead, err = h.takePrepared(); err != nil {
 			return nil, &stageError{"prepare", err}
+		}
+		if ahead {
+			armed, err := h.arm(k, c)
+			if err == nil || !errors.Is(err, errSilent) {
+				return armed, err
+			}
+			if c, err = h.prepare(); err != nil {
+				return nil, &stageError{"prepare", err}
+			}
 		}
 	}
 	c.kind = k
@@ -123,11 +139,16 @@ func (c *cell) build(a *cellproto.Arm) (*cellproto.Armed, error) {
 	}
 	defer c.control.SetDeadline(time.Time{})
 	if err := cellproto.WriteFrame(c.control, cellproto.TypeArm, a.Encode()); err != nil {
-		return nil, &stageError{"arm", err}
+		return nil, &stageError{"arm", silent(err)}
 	}
-	t, p, err := cellproto.ReadFrame(c.control, maxReply)
+	return readReport(c.control)
+}
+
+// readReport reads what init says of the cell that it has built, or why it has not.
+func readReport(init io.Reader) (*cellproto.Armed, error) {
+	t, p, err := cellproto.ReadFrame(init, maxReply)
 	if err != nil {
-		return nil, &stageError{"arm", fmt.Errorf("init ended without a report: %w", err)}
+		return nil, &stageError{"arm", silent(err)}
 	}
 	switch t {
 	case cellproto.TypeArmed:
@@ -144,6 +165,15 @@ func (c *cell) build(a *cellproto.Arm) (*cellproto.Armed, error) {
 		return nil, saidBy(f)
 	}
 	return nil, &stageError{"arm", fmt.Errorf("frame of type %d", t)}
+}
+
+// silent is the failure of a conversation in which init said nothing: it has ended, or
+// did not come to an end.
+func silent(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("no report from init: %w", err)
+	}
+	return fmt.Errorf("%w: %w", errSilent, err)
 }
 
 // limits are what the kernel must enforce for a job, from the moment of
@@ -195,7 +225,7 @@ func (c *cell) handOver(l api.Limits, fresh bool) error {
 
 func (c *cell) want() attest.Want {
 	h := c.h
-	w := attest.Want{Seccomp: h.feat.seccomp, Privileges: !h.off("privileges"), Signals: !h.off("signals"), GuestUID: -1}
+	w := attest.Want{Seccomp: h.feat.seccomp, Privileges: !h.off("privileges"), Signals: !h.off("signals"), First: !h.off("pid"), GuestUID: -1}
 	if h.ids != nil && !h.off("privileges") {
 		w.GuestUID = h.ids.base + c.uid
 	}
@@ -245,7 +275,11 @@ func (c *cell) ashes() {
 		}
 	}
 	if c.pidfd >= 0 {
-		if how, err := c.place.slot.exited(); err != nil {
+		how, err := c.place.slot.exited()
+		if err == nil && !c.gone(launcherTimeout) { // a launcher that hangs up does so before its cells are gone
+			err = errors.New("it outlives its launcher")
+		}
+		if err != nil {
 			c.h.log.Error("a cell did not end", "error", err, "how", how)
 			c.uid = 0 // not given back: something may live under it
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func (r *run) collect() {
 	stop := context.AfterFunc(r.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })
 	defer stop()
 	defer context.AfterFunc(r.h.ctx, func() { _ = r.c.control.SetReadDeadline(time.Now()) })()
-	err := g.read(r.c)
+	err := g.read(r.c.control)
 	if err != nil {
 		r.c.kill()
 		switch {
@@ -71,19 +72,36 @@ func (r *run) collect() {
 			err = context.Cause(r.ctx)
 		case r.h.ctx.Err() != nil:
 			err = api.ErrClosed
+		case r.starved():
+			err = errStarved
 		}
+		r.lost = err
 		g.got, g.refused = nil, append(g.refused, api.RefusedArtifact{Name: ".", Reason: "collecting failed: " + words(err.Error(), maxWords)})
 	}
 	slices.SortFunc(g.got, func(a, b api.Artifact) int { return strings.Compare(a.Name, b.Name) })
 	r.result.Artifacts, r.result.RefusedArtifacts = g.got, g.refused
 }
 
+// errStarved is what the files of a guest come to that has left init no memory.
+var errStarved = errors.New("no memory was left for it")
+
+// starved tells whether the kernel has killed something in the cell for memory since
+// the counters were read.
+func (r *run) starved() bool {
+	g, before := r.c.place.group, r.result.OOMKills
+	if g == nil || before == nil {
+		return false
+	}
+	now, err := g.Counters()
+	return err == nil && now.OOMKills != nil && *now.OOMKills > *before
+}
+
 // read takes frames until there is no more. An honest init sends no piece that is
 // not full but the last of each file.
-func (g *gathering) read(c *cell) error {
+func (g *gathering) read(init io.Reader) error {
 	buf := make([]byte, 0, cellproto.MaxPieceFrame)
 	for range g.want.Files + g.want.Bytes/cellproto.MaxPiece + maxRefused + 1 {
-		t, p, err := cellproto.ReadFrameInto(c.control, cellproto.MaxPieceFrame, buf)
+		t, p, err := cellproto.ReadFrameInto(init, cellproto.MaxPieceFrame, buf)
 		if err != nil {
 			return err
 		}

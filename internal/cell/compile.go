@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -23,7 +24,7 @@ type compiled struct {
 func (h *Host) compile(ctx context.Context, job *Job) compiled {
 	product, res := h.make(ctx, job.Compile, job.Files, cellproto.Collect{Bytes: api.MaxArtifactBytes, Files: api.MaxArtifacts, MS: collectMS})
 	made := compiled{}
-	if res.Verdict != api.SetupFailed {
+	if res.Verdict != api.SetupFailed || res.ExitCode != nil {
 		made.compile = &api.Compile{ExitCode: res.ExitCode, Stdout: res.Stdout, Stderr: res.Stderr, Truncated: res.Truncated,
 			WallMS: res.WallMS, CPUMS: res.CPUMS, PeakBytes: res.PeakBytes}
 	}
@@ -33,12 +34,6 @@ func (h *Host) compile(ctx context.Context, job *Job) compiled {
 		if message = unfit(res, job); message == "" {
 			made.product = product
 			return made
-		}
-		switch { // while the product was collected
-		case ctx.Err() != nil:
-			verdict, message = api.Canceled, ""
-		case h.ctx.Err() != nil:
-			verdict, message = api.Interrupted, closedMessage
 		}
 	case api.Error:
 		message = "the compiler refused the program"
@@ -83,6 +78,9 @@ func (h *Host) make(ctx context.Context, step *Step, in []File, want cellproto.C
 	want.Place, want.Patterns, want.FileBytes = cellproto.PlaceProduct, []string{"**"}, min(want.Bytes, uint64(step.Limits.FileBytes))
 	r := &run{h: h, job: job, ctx: ctx, want: want}
 	r.do()
+	if r.result.Verdict == api.OK && r.lost != nil {
+		r.unmade()
+	}
 	if r.result.Verdict != api.OK || len(r.result.RefusedArtifacts) > 0 {
 		return nil, &r.result
 	}
@@ -91,6 +89,21 @@ func (h *Host) make(ctx context.Context, step *Step, in []File, want cellproto.C
 		out = append(out, File{Name: a.Name, Mode: a.Mode, Data: a.Content})
 	}
 	return out, &r.result
+}
+
+// unmade is the end of a compiler whose product was lost on the way out.
+func (r *run) unmade() {
+	res := &r.result
+	switch {
+	case r.ctx.Err() != nil:
+		res.Verdict = api.Canceled
+	case r.h.ctx.Err() != nil:
+		res.Verdict, res.Message = api.Interrupted, closedMessage
+	case errors.Is(r.lost, errStarved):
+		res.Verdict = api.MemoryLimit
+	default:
+		res.Verdict, res.Stage, res.Message = api.SetupFailed, "collect", "the compiler's product: "+words(r.lost.Error(), maxWords)
+	}
 }
 
 // Inodes is how many files and directories there are to files of these names in

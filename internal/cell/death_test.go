@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -168,15 +166,11 @@ func startHost(t *testing.T, step string) *host {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	h := &host{cmd: cmd, said: make(chan string, 1)}
-	if h.pidfd, err = unix.PidfdOpen(cmd.Process.Pid, 0); err != nil { // not reaped: the number is its own
-		t.Fatal(err)
-	}
+	h := &host{cmd: cmd, said: make(chan string, 1), pidfd: testenv.OpenProcess(t, cmd.Process.Pid)}
 	t.Cleanup(func() {
 		in.Close()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		unix.Close(h.pidfd)
 	})
 	go func() {
 		defer close(h.said)
@@ -207,33 +201,12 @@ func (h *host) await(t *testing.T) {
 func (h *host) family(t *testing.T) map[int]int {
 	t.Helper()
 	all := map[int]int{}
-	for _, pid := range childrenOf(h.cmd.Process.Pid) {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+	for _, pid := range testenv.Descendants(h.cmd.Process.Pid) {
+		if fd := testenv.OpenProcess(t, pid); fd >= 0 {
 			all[pid] = fd
-			t.Cleanup(func() { unix.Close(fd) })
 		}
 	}
 	return all
-}
-
-func childrenOf(pid int) []int {
-	var all []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, f := range files {
-		b, _ := os.ReadFile(f)
-		for _, s := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(s); err == nil {
-				all = append(append(all, n), childrenOf(n)...)
-			}
-		}
-	}
-	return all
-}
-
-// endsWithin waits, at most that long, for the process behind a handle to end.
-func endsWithin(pidfd int, atMost time.Duration) bool {
-	c := &cell{pidfd: pidfd}
-	return c.gone(atMost)
 }
 
 // A host program that is killed at any step of a cell's life leaves no process
@@ -259,7 +232,7 @@ func TestHostKilled(t *testing.T) {
 			}
 			deadline := time.Now().Add(2 * time.Second)
 			for pid, fd := range all {
-				if !endsWithin(fd, time.Until(deadline)) {
+				if !testenv.EndsWithin(fd, time.Until(deadline)) {
 					t.Errorf("%s: process %d outlives its host", s.name, pid)
 				}
 			}
@@ -280,28 +253,46 @@ func TestHostKilled(t *testing.T) {
 // proves part of H-18
 func TestHostStopped(t *testing.T) {
 	const wall = 300 * time.Millisecond
-	for _, c := range []struct {
-		step  string
-		gone  bool
-		limit time.Duration
-	}{
-		{"running", true, wall}, {"running-deadline", false, wall},
-		{"spinning", true, 900 * time.Millisecond}, {"spinning-rlimits", false, 900 * time.Millisecond},
-	} {
-		h := startHost(t, c.step)
+	for step, gone := range map[string]bool{"running": true, "running-deadline": false} {
+		h := startHost(t, step)
 		h.await(t)
-		guest := h.guest(t)
-		begin := time.Now()
-		if err := unix.PidfdSendSignal(h.pidfd, unix.SIGSTOP, nil, 0); err != nil {
-			t.Fatal(err)
+		_, guest := h.guest(t)
+		begin := h.stop(t)
+		patience := map[bool]time.Duration{true: 30 * time.Second, false: wall + 2*grace}[gone]
+		if is := testenv.EndsWithin(guest, patience); is != gone {
+			t.Errorf("%s: the guest is gone: %v, after %v", step, is, time.Since(begin))
 		}
-		if gone := endsWithin(guest, c.limit+2*time.Second); gone != c.gone {
-			t.Errorf("%s: the guest is gone: %v, after %v", c.step, gone, time.Since(begin))
-		}
-		if took := time.Since(begin); c.gone && took < wall/2 {
-			t.Errorf("%s: gone after %v: it was not the keeper", c.step, took)
+		if took := time.Since(begin); gone && took < wall/2 {
+			t.Errorf("%s: gone after %v: it was not the keeper", step, took)
 		}
 	}
+	// Whatever share of the processor the guest gets: its own time decides.
+	const limit = 2 * time.Second // 900 ms, a whole second more, rounded up
+	for step, gone := range map[string]bool{"spinning": true, "spinning-rlimits": false} {
+		h := startHost(t, step)
+		h.await(t)
+		pid, guest := h.guest(t)
+		h.stop(t)
+		used, is := time.Duration(0), false
+		for begin := time.Now(); !is && used < limit+time.Second && time.Since(begin) < 50*time.Second; {
+			is = testenv.EndsWithin(guest, 10*time.Millisecond)
+			if now, err := testenv.CPUTime(pid); err == nil {
+				used = now
+			}
+		}
+		if is != gone || !is && used < limit || is && used > limit+time.Second/2 {
+			t.Errorf("%s: the guest is gone: %v, after %v of processor time, limit %v", step, is, used, limit)
+		}
+	}
+}
+
+// stop stops the host program and returns when.
+func (h *host) stop(t *testing.T) time.Time {
+	t.Helper()
+	if err := unix.PidfdSendSignal(h.pidfd, unix.SIGSTOP, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	return time.Now()
 }
 
 // A cell whose control socket is closed is gone at once: armed, handed its
@@ -343,22 +334,17 @@ func TestControlLost(t *testing.T) {
 	r.settle()
 }
 
-// guest is the handle of the youngest process, which has no child.
-func (h *host) guest(t *testing.T) int {
+// guest is the youngest process, which has no child, and its handle.
+func (h *host) guest(t *testing.T) (pid, pidfd int) {
 	t.Helper()
-	guest := -1
 	for pid, fd := range h.family(t) {
-		if len(childrenOf(pid)) == 0 {
-			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			if s := strings.TrimSpace(string(name)); s == "sleep" || s == "sh" {
-				guest = fd
-			}
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if s := strings.TrimSpace(string(name)); len(testenv.Children(pid)) == 0 && (s == "sleep" || s == "sh") {
+			return pid, fd
 		}
 	}
-	if guest < 0 {
-		t.Fatal("no guest")
-	}
-	return guest
+	t.Fatal("no guest")
+	return 0, -1
 }
 
 // Threads of the host that end, a thousand of them, end no cell: the launcher

@@ -176,11 +176,34 @@ func TestCancelWhileCollecting(t *testing.T) {
 	if err != nil || r.Verdict != api.Canceled || r.Message != "" || r.Compile == nil || r.Compile.ExitCode == nil || *r.Compile.ExitCode != 0 {
 		t.Errorf("%v %+v", err, r)
 	}
-	f.modes <- "files: silent"
-	r, err = h.Run(t.Context(), j, Streams{})
+}
+
+// When the cell of a compiler that has done its work is lost while its product is
+// collected, or sends what it must not, that is Glovebox's own failure: the source is
+// not blamed, and what the compiler did is told.
+//
+// proves part of H-6
+func TestProductLost(t *testing.T) {
+	h, f := openFake(t)
 	<-f.taken
-	if err != nil || r.Verdict != api.CompileError || !strings.Contains(r.Message, ".: collecting failed: ") {
-		t.Errorf("nobody cancels: %v %+v", err, r)
+	for mode, says := range map[string]string{"files: gone": "EOF", "files: silent": "i/o timeout", "files: twice": "a file twice", "files: long frame": "malformed"} {
+		f.modes <- mode
+		j := fakeJob(t, h)
+		j.Compile = &Step{Argv: j.Argv, Limits: j.Limits}
+		r, err := h.Run(t.Context(), j, Streams{})
+		<-f.taken
+		if err != nil || r.Verdict != api.SetupFailed || r.Stage != "collect" || !strings.Contains(r.Message, says) || r.Compile == nil || r.Compile.ExitCode == nil || r.ExitCode != nil {
+			t.Errorf("%s: %v %+v", mode, err, r)
+		}
+	}
+	// Control: what an honest init refuses is the compiler's own doing.
+	f.modes <- "files: honest"
+	j := fakeJob(t, h)
+	j.Compile = &Step{Argv: j.Argv, Limits: j.Limits}
+	r, err := h.Run(t.Context(), j, Streams{})
+	<-f.taken
+	if err != nil || r.Verdict != api.CompileError || !strings.Contains(r.Message, "a/begun") {
+		t.Errorf("an honest refusal: %v %+v", err, r)
 	}
 }
 

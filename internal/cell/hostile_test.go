@@ -303,3 +303,27 @@ func TestFinishedWithoutStart(t *testing.T) {
 		}
 	}
 }
+
+// A cell made ahead that dies before the run has given it anything costs the run
+// nothing: it has another. One that was made for the run, and dies, is told of.
+//
+// proves part of X-13
+func TestMadeAheadDies(t *testing.T) {
+	h, f := openFake(t)
+	<-f.taken
+	for made, want := range map[bool]api.Verdict{true: api.OK, false: api.SetupFailed} {
+		f.modes <- "arm: exit"
+		if made {
+			c, err := h.prepare()
+			<-f.taken
+			if err != nil || !h.slots.put(c) {
+				t.Fatal(err)
+			}
+		}
+		r, err := h.Run(t.Context(), fakeJob(t, h), Streams{})
+		if err != nil || r.Verdict != want {
+			t.Fatalf("made ahead %v: %v %+v, want %s", made, err, r, want)
+		}
+		<-f.taken
+	}
+}

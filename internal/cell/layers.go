@@ -67,6 +67,15 @@ func (c *cell) checkThreads(r *cellproto.Armed) error {
 			return err
 		}
 	}
+	if !h.off("rlimits") {
+		core := &h.feat.coreLimit
+		if ok, _ := said(r, "rlimits"); !ok { // that of cores could not be set
+			core = nil
+		}
+		if err := w.Limits(core); err != nil {
+			return err
+		}
+	}
 	if ok, _ := said(r, "time"); ok && !w.OwnClock() {
 		return errors.New("no thread has a time namespace for its children")
 	}
@@ -121,12 +130,12 @@ func (c *cell) layers(r *cellproto.Armed, uid int) []api.Layer {
 	add("namespaces", !slices.ContainsFunc([]string{"pid", "net", "ipc", "uts"}, h.off),
 		fmt.Sprintf("user, pid, mount, net, ipc, uts, cgroup; outside: %d identities differ from the host's", c.namespaces), "")
 	outside("root", "mountinfo read-only, private, nosuid; open: locks on the files of the host that are shown (flock, futex)")
-	outside("proc", "")
+	outside("proc", "mountinfo hides the processes of others")
 	if h.feat.landlock == 0 {
 		add("landlock", false, "the kernel offers none", landlockRemedy)
 	} else {
 		ok, detail := said(r, "landlock")
-		add("landlock", ok, fmt.Sprintf("ABI %d, %s; inside: %s", h.feat.landlock, detail, attest.Inside("landlock", r.Probes)), "")
+		add("landlock", ok, fmt.Sprintf("ABI %d, %s; inside: %s; outside: the kernel shows none of it", h.feat.landlock, detail, attest.Inside("landlock", r.Probes)), "")
 	}
 	if !h.feat.seccomp {
 		add("seccomp", false, "the kernel offers none", seccompRemedy)
@@ -134,7 +143,7 @@ func (c *cell) layers(r *cellproto.Armed, uid int) []api.Layer {
 		outside("seccomp", fmt.Sprintf("mode 2 on %d threads", c.witness.Tasks()))
 	}
 	out = append(out, h.groupLayer())
-	outside("rlimits", "")
+	outside("rlimits", "hard limits read")
 	ok, detail := said(r, "privileges")
 	add("privileges", ok, detail+"; "+h.identity(uid)+"; outside: CapEff 0 and NoNewPrivs 1 on every thread", "")
 	add("self_test", len(r.Probes) > 0, fmt.Sprintf("%d probes refused", len(r.Probes)), "")

@@ -94,15 +94,16 @@ func (h *Host) makePlace(l *launcher) (*place, error) {
 }
 
 // takePrepared returns a cell of the reserve that is still alive, under the
-// present launcher, or makes one.
-func (h *Host) takePrepared() (*cell, error) {
+// present launcher, or makes one; ahead tells which.
+func (h *Host) takePrepared() (c *cell, ahead bool, err error) {
 	for {
 		c, ok := h.slots.take()
 		if !ok {
-			return h.prepare()
+			c, err = h.prepare()
+			return c, false, err
 		}
 		if c.place.slot.l.usable() && !c.gone(0) {
-			return c, nil
+			return c, true, nil
 		}
 		h.later(c)
 	}

@@ -93,7 +93,7 @@ func (r *renewed) long() (end <-chan *api.Result, release func()) {
 // never shown to a later run as it was: idle cells go, running ones end in peace,
 // and the former launcher ends with its last cell.
 //
-// proves part of H-31
+// proves part of H-31 H-21
 func TestReplacedFile(t *testing.T) {
 	r := newRenewed(t)
 	if got := r.seen(); got != "old" {

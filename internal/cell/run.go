@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +28,8 @@ type Streams struct {
 	// Event is called for every event, from one goroutine at a time; a slow
 	// callback slows the guest's output, not its deadlines.
 	Event func(api.Event)
-	// Channel is called once a worker runs with the host's end of its standard
-	// input, which is closed with the run.
-	Channel func(*os.File)
+	// Channel is called once a worker runs.
+	Channel func(*Channel)
 	// Signals are passed to the guest's first process while it runs.
 	Signals <-chan unix.Signal
 }
@@ -121,7 +119,8 @@ type run struct {
 	started time.Time
 	ended   time.Time // when the host knew; zero if it never ran
 	cpuBase int64
-	counted bool // the counters were read
+	counted bool  // the counters were read
+	lost    error // why the files could not be collected, which is not the guest's doing
 	end     ending
 }
 
@@ -174,7 +173,10 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 	r.h.renew()
 	if pool := r.h.armed(k); pool != nil {
 		if c, ok := pool.take(); ok {
-			if err = c.handOver(r.job.Limits, false); err == nil {
+			if err = c.handOver(r.job.Limits, false); err == nil && c.gone(0) {
+				err = errSilent
+			}
+			if err == nil {
 				return c, true, nil
 			}
 			r.h.log.Warn("an armed cell is discarded", "error", err)
@@ -311,7 +313,7 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 func (r *run) feed() {
 	in, w := r.streams.Stdin, r.c.stdin
 	if r.streams.Channel != nil {
-		r.streams.Channel(w)
+		r.streams.Channel(&Channel{File: w, run: r})
 		return
 	}
 	if in == nil {

@@ -64,7 +64,7 @@ func (r *run) watch() {
 	frames := make(chan struct{})
 	go func() {
 		defer close(frames)
-		r.frames()
+		r.frames(r.c.control)
 	}()
 	if r.end.exec != 0 {
 		<-frames
@@ -135,9 +135,9 @@ const maxFrames = 8
 
 // frames reads what init reports until it has reported the end, or is gone: its
 // end of the socket closes with it.
-func (r *run) frames() {
+func (r *run) frames(init io.Reader) {
 	for range maxFrames {
-		t, p, err := cellproto.ReadFrame(r.c.control, maxReply)
+		t, p, err := cellproto.ReadFrame(init, maxReply)
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 				r.note(err.Error())

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/attest"
 	"github.com/glovebox-dev/glovebox/internal/cellproto"
 )
 
@@ -127,4 +128,39 @@ func channel() (theirs, ours *os.File, err error) {
 		return nil, nil, err
 	}
 	return os.NewFile(uintptr(pair[0]), "worker's end"), os.NewFile(uintptr(pair[1]), "channel"), nil
+}
+
+// Channel is the host's end of a worker's standard input. It is closed with the
+// run.
+type Channel struct {
+	*os.File
+	run *run
+}
+
+// Sealed reads what the kernel says of the worker once it says that it has sealed
+// itself: all of its threads.
+func (c *Channel) Sealed() (attest.Sealed, error) {
+	return c.run.c.witness.Sealed(c.run.c.want())
+}
+
+// Evidence is what was seen of the cell before the worker was started.
+func (c *Channel) Evidence() api.Evidence { return c.run.c.evidence }
+
+// Stale tells a worker that was made of what the host no longer has, after an
+// update of the engine for one: it should serve nobody any more.
+func (c *Channel) Stale() bool {
+	h := c.run.h
+	h.renew()
+	return !c.run.c.place.slot.l.usable()
+}
+
+// CPU is the processor time of the cell so far, false where no control group
+// counts it.
+func (c *Channel) CPU() (time.Duration, bool) {
+	g := c.run.c.place.group
+	if g == nil {
+		return 0, false
+	}
+	us, err := g.CPUUsec()
+	return time.Duration(us-c.run.cpuBase) * time.Microsecond, err == nil
 }

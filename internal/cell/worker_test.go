@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"io"
-	"os"
 	"runtime"
 	"testing"
 
@@ -40,7 +39,7 @@ func (h *Host) workerJob() *Job {
 
 func TestWorkerSpeaksOverItsChannel(t *testing.T) {
 	h := openWorkers(t, "/usr/bin/cat", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
-	r, err := h.Run(context.Background(), h.workerJob(), Streams{Channel: func(c *os.File) {
+	r, err := h.Run(context.Background(), h.workerJob(), Streams{Channel: func(c *Channel) {
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			t.Error(err)
 		}

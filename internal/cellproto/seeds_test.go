@@ -107,8 +107,12 @@ func hostile() [][]byte {
 }
 
 // judge gives a payload to a decoder. What is accepted must say the same when
-// it is encoded and decoded again; what is refused is refused as malformed.
+// it is encoded and decoded again; what is refused is refused as malformed. Neither
+// takes more memory than a small multiple of the payload.
 func judge(t *testing.T, name string, p []byte) {
+	if _, allocated := measured(func() { _, _, _ = decoders[name](p) }); allocated > uint64(256*len(p)+256<<10) {
+		t.Fatalf("%s: %d bytes allocated for %d", name, allocated, len(p))
+	}
 	v, encode, err := decoders[name](p)
 	if err != nil {
 		if !errors.Is(err, cellproto.ErrMalformed) {
@@ -138,6 +142,9 @@ func TestDecodeSeeds(t *testing.T) {
 		if _, encode, err := decoders[name](p); err != nil || !bytes.Equal(encode(), p) {
 			t.Errorf("%s: the sample does not come back: %v", name, err)
 		}
+		if _, _, err := decoders[name](append(bytes.Clone(p), 0)); !errors.Is(err, cellproto.ErrMalformed) {
+			t.Errorf("%s: a byte too many: %v", name, err)
+		}
 		seeds = append(seeds, p)
 	}
 	for name := range decoders {
@@ -163,6 +170,9 @@ func FuzzDecodeDenied(f *testing.F)  { fuzz(f, "Denied") }
 func FuzzDecodeExited(f *testing.F)  { fuzz(f, "Exited") }
 func FuzzDecodeFailed(f *testing.F)  { fuzz(f, "Failed") }
 func FuzzDecodeLaunch(f *testing.F)  { fuzz(f, "Launch") }
+func FuzzDecodePiece(f *testing.F)   { fuzz(f, "Piece") }
+func FuzzDecodeRefused(f *testing.F) { fuzz(f, "Refused") }
+func FuzzDecodeSignal(f *testing.F)  { fuzz(f, "Signal") }
 
 // FuzzReadFrame reads frames from arbitrary bytes until they end.
 func FuzzReadFrame(f *testing.F) {

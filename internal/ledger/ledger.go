@@ -30,6 +30,7 @@ type Ledger struct {
 	Scope  []Claim             // docs/scope.txt, in its order
 	Proofs map[string][]string // id to "PACKAGE.TEST" or the path of a script
 	Open   []Row               // docs/open.md, in its order
+	Tests  map[string]bool     // every test, as in Proofs
 }
 
 // Claim is one line of docs/scope.txt.
@@ -41,6 +42,10 @@ type Row struct{ ID, Reason, Bound string }
 // Partial reports whether the row stays although tests prove a part of it: its
 // reason begins with "partial".
 func (r Row) Partial() bool { return strings.HasPrefix(r.Reason, "partial") }
+
+// ByDesign reports whether the row is no lack but a choice: its reason begins with
+// "by design".
+func (r Row) ByDesign() bool { return strings.HasPrefix(r.Reason, "by design") }
 
 // inPart is behind the name of a test that proves only a part.
 const inPart = " (in part)"
@@ -201,45 +206,6 @@ func (l *Ledger) OpenText() []byte {
 	b.WriteString(openHead)
 	for _, r := range l.Open {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.ID, r.Reason, r.Bound)
-	}
-	return []byte(b.String())
-}
-
-// Report is the text of docs/security-report.md.
-func (l *Ledger) Report() []byte {
-	open := map[string]Row{}
-	for _, r := range l.Open {
-		open[r.ID] = r
-	}
-	var held, part, none []string
-	for _, c := range l.Scope {
-		row, isOpen := open[c.ID]
-		tests := l.Proofs[c.ID]
-		entry := fmt.Sprintf("- **%s** %s\n", c.ID, c.Text)
-		for _, t := range tests {
-			entry += fmt.Sprintf("  - `%s`%s\n", strings.TrimSuffix(t, inPart), t[len(strings.TrimSuffix(t, inPart)):])
-		}
-		if isOpen {
-			entry += fmt.Sprintf("  - Open: %s. Bounded by: %s.\n", strings.TrimSuffix(row.Reason, "."), strings.TrimSuffix(row.Bound, "."))
-		}
-		switch {
-		case len(tests) == 0:
-			none = append(none, entry)
-		case isOpen || !l.proved(c.ID):
-			part = append(part, entry)
-		default:
-			held = append(held, entry)
-		}
-	}
-	var b strings.Builder
-	b.WriteString("# Security report\n\nMade by `make ledger` from `docs/scope.txt`, the tests' own comments and `docs/open.md`. Not edited by hand.\n\n")
-	fmt.Fprintf(&b, "%d claims: %d held, %d held in part, %d open.\n", len(l.Scope), len(held), len(part), len(none))
-	for _, section := range []struct {
-		title   string
-		entries []string
-	}{{"Held", held}, {"Held in part", part}, {"Open", none}} {
-		text := strings.Join(section.entries, "")
-		fmt.Fprintf(&b, "\n## %s\n\n%s", section.title, cmp.Or(text, "Nothing.\n"))
 	}
 	return []byte(b.String())
 }

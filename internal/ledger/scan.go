@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Scan reads every test and script below root and returns what they prove, and
-// one sentence for each line that says it wrongly.
-func Scan(root fs.FS) (proofs map[string][]string, problems []string, err error) {
-	s := scanner{proofs: map[string][]string{}}
+// Scan reads every test and script below root and returns what they prove, the
+// names of all of them, and one sentence for each line that says it wrongly.
+func Scan(root fs.FS) (proofs map[string][]string, tests map[string]bool, problems []string, err error) {
+	s := scanner{proofs: map[string][]string{}, tests: map[string]bool{}}
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -38,11 +38,12 @@ func Scan(root fs.FS) (proofs map[string][]string, problems []string, err error)
 		slices.Sort(s.proofs[id])
 		s.proofs[id] = slices.Compact(s.proofs[id])
 	}
-	return s.proofs, s.problems, err
+	return s.proofs, s.tests, s.problems, err
 }
 
 type scanner struct {
 	proofs   map[string][]string
+	tests    map[string]bool
 	problems []string
 }
 
@@ -93,8 +94,11 @@ func (s *scanner) goFile(root fs.FS, name string) error {
 	}
 	docs := map[*ast.CommentGroup]string{}
 	for _, decl := range tree.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Doc != nil && f.Recv == nil && testName.MatchString(f.Name.Name) {
-			docs[f.Doc] = f.Name.Name
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && testName.MatchString(f.Name.Name) {
+			s.tests[path.Dir(name)+"."+f.Name.Name] = true
+			if f.Doc != nil {
+				docs[f.Doc] = f.Name.Name
+			}
 		}
 	}
 	for _, group := range tree.Comments {
@@ -117,6 +121,7 @@ func (s *scanner) script(root fs.FS, name string) error {
 	if err != nil {
 		return err
 	}
+	s.tests[name] = true
 	for n, line := range strings.Split(string(src), "\n") {
 		if strings.HasPrefix(line, "-- ") {
 			break

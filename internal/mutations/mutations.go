@@ -21,6 +21,8 @@ type Mutation struct {
 	File, Old, New string
 	// Package and Test are what must fail then, as go test takes them.
 	Package, Test string
+	// Slow is a test that takes too long for a choice by chance in every run of CI.
+	Slow bool
 }
 
 // All returns the list.
@@ -33,7 +35,9 @@ func All() ([]Mutation, error) { return Parse(list) }
 //	- the text as it is, from its first character that is no space
 //	+ what takes its place; none, or an empty one, takes the text away
 //	test PACKAGE TEST
+//	slow
 //
+// The last line is for a test that takes more than some ten seconds.
 // Several - or + lines are one text; from the second on they keep their
 // spaces. # begins a remark.
 func Parse(text string) ([]Mutation, error) {
@@ -54,6 +58,8 @@ func Parse(text string) ([]Mutation, error) {
 				m.Name = line
 			case word == "file":
 				m.File = rest
+			case line == "slow":
+				m.Slow = true
 			case word == "test":
 				m.Package, m.Test, _ = strings.Cut(rest, " ")
 			default:

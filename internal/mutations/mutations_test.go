@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestListFits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := map[string]int{}
+	guarded := map[string]int{} // by folder and by file
 	for _, m := range all {
 		raw, err := os.ReadFile(filepath.Join(testenv.Root(), m.File))
 		if err != nil {
@@ -33,15 +34,19 @@ func TestListFits(t *testing.T) {
 		if !hasTest(t, m.Package, name) {
 			t.Errorf("%s: %s has no test %s", m.Name, m.Package, name)
 		}
-		layers[strings.Split(m.File, "/")[1]]++
+		guarded[m.File]++
+		guarded[filepath.Dir(m.File)]++
 	}
-	for _, layer := range []string{"cell", "cellinit", "seccomp", "landlock", "attest", "cgroup"} {
-		if layers[layer] == 0 {
-			t.Errorf("no mutation of internal/%s", layer)
+	for _, where := range []string{"internal/cell", "internal/cellinit", "internal/seccomp", "internal/landlock", "internal/attest", "internal/cgroup",
+		"internal/cellproto", "internal/cell/collect.go", "internal/cell/compile.go", "internal/cell/watch.go", "internal/cell/cell.go", "internal/cell/launcher.go",
+		"internal/cellinit/collect.go", "internal/cellinit/files.go", "internal/cellinit/seal.go", "internal/cellinit/signals_unsafe.go", "api", "languages"} {
+		if guarded[where] == 0 {
+			t.Errorf("no mutation of %s", where)
 		}
 	}
-	if len(all) < 40 {
-		t.Errorf("only %d mutations", len(all))
+	quick := slices.DeleteFunc(slices.Clone(all), func(m Mutation) bool { return m.Slow })
+	if len(all) < 100 || len(quick) < len(all)*2/3 {
+		t.Errorf("only %d mutations, %d of them quick", len(all), len(quick))
 	}
 }
 
@@ -56,7 +61,7 @@ func hasTest(t *testing.T, dir, name string) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(raw), fmt.Sprintf("func %s(t *testing.T)", name)) {
+		if strings.Contains(string(raw), fmt.Sprintf("func %s(t *testing.T)", name)) || strings.Contains(string(raw), fmt.Sprintf("func %s(f *testing.F)", name)) {
 			return true
 		}
 	}
@@ -67,8 +72,11 @@ func hasTest(t *testing.T, dir, name string) bool {
 func TestParse(t *testing.T) {
 	good := "# a remark\n\nname of it\nfile a/b.go\n- if x {\n- \ty()\n+ if false {\n+ \ty()\ntest ./a TestB\n"
 	all, err := Parse(good)
-	if err != nil || len(all) != 1 || all[0] != (Mutation{"name of it", "a/b.go", "if x {\n\ty()", "if false {\n\ty()", "./a", "TestB"}) {
+	if err != nil || len(all) != 1 || all[0] != (Mutation{"name of it", "a/b.go", "if x {\n\ty()", "if false {\n\ty()", "./a", "TestB", false}) {
 		t.Errorf("%+v, %v", all, err)
+	}
+	if all, err := Parse(good + "slow\n"); err != nil || !all[0].Slow {
+		t.Errorf("slow: %+v, %v", all, err)
 	}
 	for _, bad := range []string{"name\nfile a\ntest a TestB", "name\nfile a\n- x\n+ x\ntest a TestB", "name\nfile a\n- x", "name\nwhat\n",
 		good + "\n" + good} {

@@ -235,7 +235,7 @@ func TestKernelRefuses(t *testing.T) {
 // The interpreter answers the very calls that the kernel was asked as the kernel did: so what the other tests
 // learn from it, the order of its bytes included, holds for the kernel's own.
 //
-// proves part of T-08
+// proves part of T-08 T-20
 func TestInterpreterIsTheKernel(t *testing.T) {
 	a, _ := Host()
 	m := compile(t, load(t, "language", Options{}), a, false)

@@ -76,7 +76,7 @@ func run() error {
 	if err := mount("devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, "mode=0755"); err != nil {
 		return err
 	}
-	port, err := openPort("/dev/ttyS1")
+	port, err := openPort("/dev/" + j.Port)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ import (
 // It still shows in /proc/self/status that there is a filter.
 const noSeccomp = "noseccomp"
 
+// auditArch is how the kernel names the architecture of a call.
+var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
 // withoutSeccomp is that child. It returns only with an error.
 func withoutSeccomp(args []string) error {
 	if len(args) < 3 {
@@ -61,7 +64,7 @@ func denySeccomp() error {
 	)
 	filter := []unix.SockFilter{
 		{Code: load, K: architecture},
-		{Code: equal, K: unix.AUDIT_ARCH_X86_64, Jf: 6},
+		{Code: equal, K: auditArch[runtime.GOARCH], Jf: 6},
 		{Code: load, K: nr},
 		{Code: equal, K: unix.SYS_SECCOMP, Jt: 5},
 		{Code: equal, K: unix.SYS_PRCTL, Jf: 3},

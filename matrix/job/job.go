@@ -20,6 +20,8 @@ const DefaultTimeout = 60 * time.Second
 
 // Job is everything that the guest does before it powers the machine off.
 type Job struct {
+	// Port is the serial port that the machine reports on, such as ttyS1.
+	Port string
 	// Cgroup is how control groups are mounted: "v2", "v1", "hybrid" or
 	// "none".
 	Cgroup string

@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) long call(long nr, long a) {
 	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 	return x0;
 }
-#define NO_STACK() __asm__ volatile("mov x8, %0\n\tmov sp, xzr\n\tsvc 0\n\tbrk 1" :: "i"(SYS_rt_sigreturn))
+#define NO_STACK() __asm__ volatile("mov x8, %0\n\tmov x0, #0\n\tmov sp, x0\n\tsvc 0\n\tbrk 1" :: "i"(SYS_rt_sigreturn))
 #endif
 
 // child makes the call and ends. It calls no function after it: vfork comes back twice on one stack, and a mode that

@@ -24,7 +24,7 @@ func main() {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || name == ".git" { // a file in a worktree
 			return nil
 		}
 		src, err := os.ReadFile(name)

@@ -1,14 +1,16 @@
 // The command run takes guards of the wall away, one at a time, in a copy of
 // the tree, and runs the test that must notice:
 //
-//	go run ./internal/mutations/run                # the whole list
-//	go run ./internal/mutations/run -n 10 -seed 7  # ten of it, picked by the seed
-//	go run ./internal/mutations/run -run seccomp   # those with the word in name, file or test
+//	go run ./internal/mutations/run                              # the whole list
+//	go run ./internal/mutations/run -n 10 -quick -within 4m      # ten of it, by chance
+//	go run ./internal/mutations/run -n 10 -quick -seed 7         # the same ten again
+//	go run ./internal/mutations/run -run seccomp                 # those with the word in name, file or test
 //
 // Each line says killed, SURVIVED, or BROKEN for a mutation that does not fit
-// or does not compile, or whose test fails without it too. It exits with 1
-// unless all are killed. The tests run as the user who runs the command; as
-// root more of them do.
+// or does not compile, or whose test fails without it too. What was not killed is
+// named again at the end, and the seed with it. It exits with 1 unless all that were
+// tried are killed, and some were. The tests run as the user who runs the command;
+// as root more of them do.
 package main
 
 import (
@@ -27,12 +29,24 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/mutations"
 )
 
+// settings are the command line's.
+type settings struct {
+	n      int
+	seed   uint64
+	word   string
+	quick  bool
+	within time.Duration
+}
+
 func main() {
-	n := flag.Int("n", 0, "how many to pick; 0 is all")
-	seed := flag.Uint64("seed", 1, "what picks them")
-	word := flag.String("run", "", "only those with this word in name, file or test")
+	var s settings
+	flag.IntVar(&s.n, "n", 0, "how many to pick; 0 is all")
+	flag.Uint64Var(&s.seed, "seed", 0, "what picks them; 0 is by chance")
+	flag.StringVar(&s.word, "run", "", "only those with this `word` in name, file or test")
+	flag.BoolVar(&s.quick, "quick", false, "none whose test is slow")
+	flag.DurationVar(&s.within, "within", time.Hour*24, "the longest it may take: what is not done by then is left out")
 	flag.Parse()
-	ok, err := run(*n, *seed, *word)
+	ok, err := run(&s)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutations:", err)
 		os.Exit(2)
@@ -42,18 +56,32 @@ func main() {
 	}
 }
 
-func run(n int, seed uint64, word string) (bool, error) {
+// pick returns the mutations to try.
+func pick(s *settings) ([]mutations.Mutation, error) {
 	all, err := mutations.All()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(m mutations.Mutation) bool {
-		return !strings.Contains(m.Name+" "+m.File+" "+m.Test, word)
+		return s.quick && m.Slow || !strings.Contains(m.Name+" "+m.File+" "+m.Test, s.word)
 	})
-	if n > 0 && n < len(all) {
-		r := rand.New(rand.NewPCG(seed, 0))
+	if s.n > 0 && s.n < len(all) {
+		if s.seed == 0 {
+			s.seed = 1 + rand.Uint64N(1_000_000)
+		}
+		fmt.Printf("%d of %d, seed %d\n", s.n, len(all), s.seed)
+		r := rand.New(rand.NewPCG(s.seed, 0))
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		all = all[:n]
+		all = all[:s.n]
+	}
+	return all, nil
+}
+
+func run(s *settings) (bool, error) {
+	start := time.Now()
+	all, err := pick(s)
+	if err != nil {
+		return false, err
 	}
 	dir, err := os.MkdirTemp("", "glovebox-mutations-")
 	if err != nil {
@@ -71,24 +99,37 @@ func run(n int, seed uint64, word string) (bool, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("build: %w\n%s", err, out)
 	}
+	ctx, cancel := context.WithDeadline(context.Background(), start.Add(s.within))
+	defer cancel()
 	count := map[string]int{}
+	var bad []string
 	sound := map[string]bool{} // tests that pass without a mutation
-	for _, m := range all {
+	for i, m := range all {
 		begin := time.Now()
-		said, why := try(dir, m, sound)
+		said, why := try(ctx, dir, m, sound)
+		if ctx.Err() != nil { // it may be that which has ended the test
+			fmt.Printf("%v are over: %d are left out\n", s.within, len(all)-i)
+			break
+		}
 		count[said]++
+		if said != "killed" {
+			bad = append(bad, said+" "+m.Name)
+		}
 		fmt.Printf("%-9s %s (%s, %.1f s)%s\n", said, m.Name, m.Test, time.Since(begin).Seconds(), why)
 	}
-	fmt.Printf("%d killed, %d survived, %d broken\n", count["killed"], count["SURVIVED"], count["BROKEN"])
-	return count["killed"] == len(all) && len(all) > 0, nil
+	for _, b := range bad {
+		fmt.Println("not killed:", b)
+	}
+	fmt.Printf("%d killed, %d survived, %d broken, %.0f s\n", count["killed"], count["SURVIVED"], count["BROKEN"], time.Since(start).Seconds())
+	return len(bad) == 0 && count["killed"] > 0, nil
 }
 
 // try runs the test of one mutation without it, once for each test, and with
 // it, and puts the file back.
-func try(dir string, m mutations.Mutation, sound map[string]bool) (said, why string) {
+func try(ctx context.Context, dir string, m mutations.Mutation, sound map[string]bool) (said, why string) {
 	key := m.Package + " " + m.Test
 	if !sound[key] {
-		if out, err := test(dir, m); err != nil || strings.Contains(out, "no tests to run") {
+		if out, err := test(ctx, dir, m); err != nil || strings.Contains(out, "no tests to run") {
 			return "BROKEN", ": fails without it too\n" + tail(out)
 		}
 		sound[key] = true
@@ -105,7 +146,7 @@ func try(dir string, m mutations.Mutation, sound map[string]bool) (said, why str
 	if err != nil {
 		return "BROKEN", ": " + err.Error()
 	}
-	out, err := test(dir, m)
+	out, err := test(ctx, dir, m)
 	if put := os.WriteFile(file, raw, 0o644); put != nil {
 		return "BROKEN", ": " + put.Error()
 	}
@@ -119,8 +160,8 @@ func try(dir string, m mutations.Mutation, sound map[string]bool) (said, why str
 }
 
 // test runs the test of a mutation; the error says that it failed.
-func test(dir string, m mutations.Mutation) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+func test(ctx context.Context, dir string, m mutations.Mutation) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	parts := strings.Split(m.Test, "/")
 	for i := range parts {

@@ -29,7 +29,7 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 // options are the flags.
 type options struct {
-	kernel                      string
+	kernel, arch                string
 	vm                          matrix.VM
 	command                     matrix.Command
 	files, binaries, env, sysct list
@@ -57,6 +57,7 @@ func parse(args []string) (options, error) {
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.kernel, "kernel", "6.1", "`series` of the kernel: "+strings.Join(matrix.Names(), ", "))
+	f.StringVar(&o.arch, "arch", "amd64", "`architecture`: "+strings.Join(matrix.Architectures(), ", "))
 	f.StringVar(&o.vm.Cgroup, "cgroup", "v2", "control groups: v2, v1, hybrid or none")
 	f.IntVar(&o.vm.MemoryMB, "memory", 0, "memory in `MiB`; 0 is 512 and three times the size of the files")
 	f.IntVar(&o.vm.CPUs, "cpus", 2, "`number` of processors")
@@ -111,7 +112,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	if err := o.collect(ctx); err != nil {
 		return 2, err
 	}
-	if o.vm.Kernel, err = matrix.Fetch(ctx, o.kernel); err != nil {
+	if o.vm.Kernel, err = matrix.Fetch(ctx, o.kernel, o.arch); err != nil {
 		return 125, err
 	}
 	o.vm.Live = func(_ int, stderr bool, data []byte) {
@@ -143,7 +144,7 @@ func (o *options) collect(ctx context.Context) error {
 	o.vm.Files = t
 	if o.userland != "" {
 		extra := strings.FieldsFunc(o.packages, func(r rune) bool { return r == ',' })
-		dir, err := matrix.FetchUserland(ctx, o.userland, extra...)
+		dir, err := matrix.FetchUserland(ctx, o.userland, o.arch, extra...)
 		if err != nil {
 			return err
 		}

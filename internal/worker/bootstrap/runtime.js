@@ -1,0 +1,245 @@
+// The guest's world, made before any guest code: the console, the functions of
+// the host, what is absent, clock and chance. It gives back the one function by
+// which Go asks for something.
+//
+// Nothing here calls or reads what a guest can replace: every intrinsic is
+// captured first, properties are read by their descriptors, and what the guest
+// gets to see are bound functions, which have no source text and no way back.
+(function (put, refuse, fail, call, log, settings, codec) {
+  "use strict"
+
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
+  const { encode, decode, isProxy, isError } = codec
+  const global = globalThis
+  const bindTo = Function.prototype.bind
+  const { then } = Promise.prototype
+  const PromiseOf = Promise
+  const ErrorOf = Error, TypeErrorOf = TypeError, SyntaxErrorProto = SyntaxError.prototype
+  const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
+  const { indexOf, slice } = String.prototype
+  const StringOf = String
+  const hidden = "glovebox:bootstrap"
+
+  // ---- what Go needs of values
+
+  // shown is a function as a guest sees it: "[native code]", no prototype.
+  function shown(f, name, length) {
+    const g = apply(bindTo, f, [undefined])
+    define(g, "name", { __proto__: null, value: name, configurable: true })
+    define(g, "length", { __proto__: null, value: length, configurable: true })
+    return g
+  }
+
+  // find reads a string property by descriptors, up the chain, without running
+  // anything.
+  function find(object, key) {
+    for (let o = object, i = 0; o !== null && i < 64; o = above(o), i++) {
+      if (isProxy(o)) return undefined
+      const d = describe(o, key)
+      if (d === undefined) continue
+      const v = describe(d, "value")
+      return v !== undefined && typeof v.value === "string" ? v.value : undefined
+    }
+    return undefined
+  }
+
+  // frames drops the lines of a stack that are ours.
+  function frames(stack) {
+    let out = "", from = 0
+    while (from < stack.length) {
+      let to = apply(indexOf, stack, ["\n", from])
+      if (to < 0) to = stack.length
+      const line = apply(slice, stack, [from, to])
+      if (line !== "" && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
+      from = to + 1
+    }
+    return out
+  }
+
+  // scrubbed is an error of ours whose stack shows the guest's frames alone.
+  function scrubbed(error) {
+    const stack = find(error, "stack")
+    if (stack !== undefined) define(error, "stack", { __proto__: null, value: frames(stack), writable: true, configurable: true })
+    remove(error, "line"); remove(error, "column"); remove(error, "sourceURL")
+    return error
+  }
+
+  function short(text, most) { return text.length > most ? apply(slice, text, [0, most]) : text }
+
+  // explain hands over what was thrown.
+  function explain(thrown) {
+    if (typeof thrown !== "object" || thrown === null || isProxy(thrown) || !isError(thrown)) {
+      fail("thrown", "", short(inspect(thrown), 8192), "")
+      return
+    }
+    const name = find(thrown, "name"), message = find(thrown, "message"), stack = find(thrown, "stack")
+    const at = stack === undefined ? "" : frames(stack)
+    const kind = above(thrown) === SyntaxErrorProto && at === "" ? "syntax_error" : "thrown"
+    fail(kind, short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
+  }
+
+  // handOver gives Go a value; what cannot cross is refused by name.
+  function handOver(value) {
+    const why = encode(value)
+    if (why !== undefined) fail(why.kind, "TypeError", why.message, "")
+  }
+
+  // ---- an evaluation
+
+  let settled = false
+
+  function settle(value) {
+    settled = false
+    if (typeof value === "object" && value !== null && !isProxy(value)) {
+      try {
+        apply(then, value, [
+          (v) => { settled = true; handOver(v) },
+          (e) => { settled = true; explain(e) },
+        ])
+        return
+      } catch { /* no promise */ }
+    }
+    settled = true
+    handOver(value)
+  }
+
+  // ---- functions of the host
+
+  const bound = new MapOf() // path -> slot: index, async
+  const spaces = new MapOf() // path -> object of ours
+  const waiting = new MapOf() // call id -> resolve, reject
+
+  function callSync(slot, args) {
+    const why = encode(args)
+    if (why !== undefined) throw scrubbed(new TypeErrorOf(why.message))
+    try {
+      return call(slot.index, true)
+    } catch (e) {
+      throw scrubbed(e)
+    }
+  }
+
+  function callAsync(slot, args) {
+    return construct(PromiseOf, [(resolve, reject) => {
+      const why = encode(args)
+      if (why !== undefined) { reject(scrubbed(new TypeErrorOf(why.message))); return }
+      let id
+      try { id = call(slot.index, false) } catch (e) { reject(scrubbed(e)); return }
+      apply(mapSet, waiting, [id, { resolve, reject }])
+    }])
+  }
+
+  function answer(id, good, a, b, c) {
+    const w = apply(mapGet, waiting, [id])
+    if (w === undefined) return
+    apply(mapDelete, waiting, [id])
+    if (good) w.resolve(decode(a, b, c)); else w.reject(error(a, b))
+  }
+
+  function error(name, message) {
+    const e = new ErrorOf(message)
+    if (name !== "Error") define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
+    return scrubbed(e)
+  }
+
+  // taken tells whether a name means something already, wherever it comes from.
+  function taken(object, name) {
+    for (let o = object, i = 0; o !== null; o = above(o), i++) {
+      if (i > 64 || isProxy(o) || describe(o, name) !== undefined) return true
+    }
+    return false
+  }
+
+  // bind defines a function under a path, and returns what its first part is now.
+  function bind(index, path, isAsync) {
+    const old = apply(mapGet, bound, [path])
+    if (old !== undefined) { // revoked before
+      old.index = index
+      old.isAsync = isAsync
+      return undefined
+    }
+    let target = global, from = 0, first
+    for (;;) {
+      const dot = apply(indexOf, path, [".", from])
+      const end = dot < 0 ? path.length : dot
+      const name = apply(slice, path, [from, end])
+      let member
+      if (dot < 0) {
+        const slot = { index, isAsync }
+        apply(mapSet, bound, [path, slot])
+        member = shown((...args) => slot.isAsync ? callAsync(slot, args) : callSync(slot, args), name, 0)
+      } else {
+        member = apply(mapGet, spaces, [apply(slice, path, [0, end])])
+      }
+      if (member === undefined || dot < 0) {
+        if (taken(target, name)) { apply(mapDelete, bound, [path]); fail("bind_failed", "Error", "the guest has " + name, ""); return undefined }
+        if (member === undefined) {
+          member = {}
+          apply(mapSet, spaces, [apply(slice, path, [0, end]), member])
+        }
+        if (!define(target, name, { __proto__: null, value: member, enumerable: true })) {
+          apply(mapDelete, bound, [path])
+          fail("bind_failed", "Error", "the guest does not let " + name + " be defined", "")
+          return undefined
+        }
+      }
+      if (first === undefined) first = member
+      if (dot < 0) return first
+      target = member
+      from = dot + 1
+    }
+  }
+
+  // ---- the console
+
+  // inspect is a value as text: short, without running anything of the guest.
+  function inspect(value) {
+    switch (typeof value) {
+      case "string": return value
+      case "number": case "boolean": case "undefined": case "bigint": return StringOf(value)
+      case "symbol": return "Symbol()"
+      case "function": return "[Function]"
+    }
+    if (value === null) return "null"
+    if (isProxy(value)) return "[Proxy]"
+    if (isError(value)) {
+      const name = find(value, "name"), message = find(value, "message")
+      return (name === undefined ? "Error" : name) + (message === undefined || message === "" ? "" : ": " + message)
+    }
+    return codec.text(value)
+  }
+
+  const levels = { log: 1, debug: 2, info: 3, warn: 4, error: 5, trace: 2 }
+  const most = settings[3]
+  const console = {}
+  for (const name of ["log", "debug", "info", "warn", "error", "trace"]) {
+    const level = levels[name]
+    const print = (...args) => {
+      let text = ""
+      for (let i = 0; i < args.length && text.length <= most; i++) text += (i === 0 ? "" : " ") + short(inspect(args[i]), most + 1)
+      log(level, text)
+    }
+    define(console, name, { __proto__: null, value: shown(print, name, 0), writable: true, configurable: true, enumerable: true })
+  }
+  define(global, "console", { __proto__: null, value: console, writable: true, configurable: true })
+
+  // ---- what is absent unless it was asked for
+
+  const allow = settings[7]
+  const optional = [["WebAssembly", 1], ["SharedArrayBuffer", 2], ["Atomics", 2], ["WeakRef", 4], ["FinalizationRegistry", 4]]
+  for (let i = 0; i < optional.length; i++) if ((allow & optional[i][1]) === 0) remove(global, optional[i][0])
+
+  // ---- dispatch
+
+  return function (op, a, b, c, d, e) {
+    switch (op) {
+      case 1: return bind(a, b, c)
+      case 2: return settle(a)
+      case 3: return settled
+      case 4: return answer(a, b, c, d, e)
+      case 5: return decode(a, b, c)
+      case 6: return explain(a)
+      case 7: return error(a, b)
+    }
+  }
+})
