@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/big"
+	"slices"
 )
 
 // Decode returns what v stands for; see the types beside Object for what that
@@ -91,9 +92,7 @@ const (
 
 func (r *valueReader) value(inArray bool) (any, error) {
 	r.owed--
-	if r.nodes++; r.nodes > r.b.Nodes {
-		return nil, &LimitError{"nodes", r.b.Nodes}
-	}
+	r.nodes++ // enter has looked at the budget
 	t, err := r.num(int(tagsEnd) - 1)
 	if err != nil {
 		return nil, err
@@ -404,6 +403,9 @@ func (r *valueReader) shape() error {
 		return err
 	} else if !ok {
 		return malformed("a key twice")
+	}
+	if len(r.shapes) == cap(r.shapes) { // append alone would grow by a quarter at a time, and throw away more
+		r.shapes = slices.Grow(r.shapes, max(4, len(r.shapes)))
 	}
 	r.shapes = append(r.shapes, keys)
 	return nil

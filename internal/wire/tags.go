@@ -33,7 +33,7 @@ var tags = [tagsEnd]struct{ Name, Operands, Go, Budget string }{
 	tagTrue:      {"true", "", "true", ""},
 	tagNumber:    {"number", "the number; every NaN is the same", "float64", ""},
 	tagBigInt:    {"bigint", "length; heap: hexadecimal digits, `-` before if negative", "*big.Int", "262,144 digits"},
-	tagString:    {"string", "length; heap: its units", "string, WTF-8", ""},
+	tagString:    {"string", "length; heap: its units", "string", ""},
 	tagArray:     {"array", "count; count values or holes", "[]any", "elements, depth"},
 	tagObject:    {"object", "shape; if the shape is new: count, count lengths of keys, heap: the keys; a value for each key", "*Object", "elements, depth"},
 	tagMap:       {"map", "count; count times key, value", "*Map", "elements, depth"},

@@ -107,9 +107,9 @@ type Usage struct {
 // Done answers one Eval.
 type Done struct {
 	ID      uint64
+	Usage   Usage
 	Value   Value // if Failure is nil
 	Failure *Failure
-	Usage   Usage
 }
 
 // Type returns TypeDone.
