@@ -178,6 +178,7 @@ var refuses = []struct {
 	{"fraction in big.Int", 1.5, big.Int{}, "number 1.5 does not fit big.Int"},
 	{"NaN in big.Int", math.NaN(), big.Int{}, "number NaN does not fit big.Int"},
 	{"NaN in json.Number", math.NaN(), json.Number(""), "number NaN does not fit json.Number"},
+	{"huge BigInt in json.Number", new(big.Int).Lsh(big.NewInt(1), 1<<14), json.Number(""), "bigint of 16385 bits does not fit json.Number"},
 	{"string in int", "5", 0, `string "5" does not fit int`},
 	{"number in string", 5.0, "", "number 5 does not fit string"},
 	{"number in bool", 1.0, false, "number 1 does not fit bool"},

@@ -145,6 +145,11 @@ var asJSON = []any{
 		TextInt
 		N int
 	}{1, 2},
+	struct {
+		TwiceA
+		TwiceB
+		N int
+	}{TwiceA: TwiceA{Level2{X: "a"}}},
 	Rec{}, Rec{R: 1, Rec2: &Rec2{S: 2}}, &Rec{Rec2: &Rec2{Rec: &Rec{R: 9}}},
 	Stamp{moment}, &Stamp{moment}, struct{ S Stamp }{Stamp{moment}},
 	nopeJSON{}, &nopeJSON{}, []nopeJSON{{}}, [1]nopeJSON{}, &[1]nopeJSON{}, map[string]nopeJSON{"a": {}}, struct{ N nopeJSON }{}, &struct{ N nopeJSON }{},

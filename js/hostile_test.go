@@ -154,6 +154,29 @@ func TestEncodeCountsNodes(t *testing.T) {
 	}
 }
 
+// What is over a budget is refused before room is made for it.
+func TestEncodeRefusesEarly(t *testing.T) {
+	const many = 200_000
+	long := make([]any, many)
+	wide := map[string]any{}
+	for i := range many {
+		wide[fmt.Sprint(i)] = nil
+	}
+	for _, in := range []any{long, make([]int, many), make([]struct{}, 1<<40), wide, map[string]map[string]any{"a": wide},
+		&Map{make([]Entry, many)}, &Set{long}, [1 << 20]struct{}{}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := encodeTree("v", in, wire.Budget{Nodes: 1000})
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%T of %d crosses in 1,000 nodes", in, many)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 256<<10 {
+			t.Errorf("%T: %d bytes were made before it was refused", in, n)
+		}
+	}
+}
+
 // nest puts a value into n arrays.
 func nest(v any, n int) any {
 	for range n {
@@ -172,7 +195,10 @@ func TestDeepest(t *testing.T) {
 	if !reflect.DeepEqual(back.wire(), tree) { // cmp takes 2^depth steps
 		t.Error("128 levels come back otherwise")
 	}
-	if _, err := ValueOf(nest("x", 129)); err == nil {
+	if _, err := encodeTree("v", nest("x", 128), wire.Budget{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := encodeTree("v", nest("x", 129), wire.Budget{}); err == nil {
 		t.Error("129 levels cross")
 	}
 	if _, err := ValueOf(v); err != nil {

@@ -138,6 +138,8 @@ var toJS = []struct {
 	{"large json.Number", json.Number("9007199254740993"), big.NewInt(9007199254740993)},
 	{"error", errors.New("broken"), &wire.Error{Name: "Error", Message: "broken"}},
 	{"error of an integer type", coded(3), &wire.Error{Name: "Error", Message: "coded"}},
+	{"errors of an integer type", []coded{3}, []any{&wire.Error{Name: "Error", Message: "coded"}}},
+	{"field of such a type", struct{ C coded }{3}, object("C", &wire.Error{Name: "Error", Message: "coded"})},
 	{"ErrorValue", &ErrorValue{"TypeError", "m", "s"}, &wire.Error{Name: "TypeError", Message: "m", Stack: "s"}},
 	{"slice", []any{nil, Undefined, 1}, []any{nil, wire.Undefined{}, 1.0}},
 	{"nil slice", []int(nil), nil},
