@@ -509,9 +509,6 @@ func date(t time.Time) (any, *fault) {
 }
 
 func (e *encoder) entries(entries []Entry) (any, *fault) {
-	if len(entries) > (e.maxNodes-e.nodes)/2 {
-		return nil, exceeds("nodes", e.maxNodes)
-	}
 	if f := e.enter(len(entries)); f != nil {
 		return nil, f
 	}

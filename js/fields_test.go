@@ -21,6 +21,8 @@ type (
 		X string
 		W string `json:"Z"`
 	}
+	TwiceA struct{ Level2 }
+	TwiceB struct{ *Level2 }
 	lower  struct{ Low, X int }
 	text   string
 	Iface  interface{ M() }
