@@ -21,6 +21,8 @@ const (
 	opDecode             // words, heap, bytes: the value
 	opExplain            // a thrown value, which is handed over as a failure
 	opError              // name, message: an Error
+	opTick               // run the next timer; false if there is none
+	opSame               // two values: whether they are one
 )
 
 // What the script asks Go for, as ids of functions.
@@ -113,12 +115,13 @@ func (s *server) toText(v *jsc.Value) (string, error) {
 	return r.Text()
 }
 
-// ask calls the script; the arguments are released.
+// ask calls the script; the arguments are released, but for those of the caller:
+// what opSettle, opExplain and opSame look at.
 func (s *server) ask(op int, args ...*jsc.Value) (*jsc.Value, error) {
 	all := append([]*jsc.Value{s.js.Number(float64(op))}, args...)
 	v, err := s.js.Call(s.dispatch, nil, all...)
 	for _, a := range all {
-		if op != opSettle && op != opExplain || a == all[0] {
+		if op != opSettle && op != opExplain && op != opSame || a == all[0] {
 			a.Release()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/jsc"
@@ -18,7 +19,7 @@ var bootstrap embed.FS
 
 // scripts of the bootstrap in their order: each is a function that the next
 // ones are given the result of.
-var scripts = []string{"codec.js", "runtime.js"}
+var scripts = []string{"codec.js", "world.js", "runtime.js"}
 
 // errEnd is the end of the conversation.
 var errEnd = io.EOF
@@ -112,17 +113,40 @@ func (s *server) serve() error {
 	}
 }
 
-// bind has the script define a function.
+// bind has the script define a function, and sees that its name means it: a
+// guest's own let or const of that name would stand before the global object.
 func (s *server) bind(m *wire.Bind) error {
 	index := len(s.bindings)
 	s.bindings = append(s.bindings, m.Token)
 	s.failure = nil
-	_, err := s.ask(opBind, s.js.Number(float64(index)), s.js.Text(m.Name), s.js.Bool(m.Async))
-	answer := &wire.Bound{Token: m.Token, Failure: s.failure}
-	if err != nil && s.failure == nil {
-		answer.Failure = &wire.Failure{Kind: "bind_failed", Name: "Error", Message: "the name cannot be defined"}
+	first, err := s.ask(opBind, s.js.Number(float64(index)), s.js.Text(m.Name), s.js.Bool(m.Async))
+	if err == nil && s.failure == nil && first.Type() == jsc.Object {
+		err = s.means(m.Name, first)
 	}
-	return s.out.Write(answer)
+	if err != nil && s.failure == nil {
+		s.failure = &wire.Failure{Kind: "bind_failed", Name: "Error", Message: "the guest has something of that name"}
+	}
+	return s.out.Write(&wire.Bound{Token: m.Token, Failure: s.failure})
+}
+
+// means checks that the first part of a path, which the host has checked to be an
+// identifier, names an object.
+func (s *server) means(path string, object *jsc.Value) error {
+	name, _, _ := strings.Cut(path, ".")
+	v, err := s.js.Evaluate(name, hiddenName, 1)
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	same, err := s.ask(opSame, v, object)
+	if err != nil {
+		return err
+	}
+	defer same.Release()
+	if yes, err := same.Bool(); err != nil || !yes {
+		return errors.New("shadowed")
+	}
+	return nil
 }
 
 // evaluate runs one script to its end: until its promise, if it is one, has
@@ -192,6 +216,18 @@ func (s *server) run(m *wire.Eval) error {
 			return err
 		}
 		if len(s.open) == 0 {
+			more, err := s.ask(opTick)
+			if err != nil {
+				return err
+			}
+			ran, err := more.Bool()
+			more.Release()
+			if err != nil {
+				return err
+			}
+			if ran {
+				continue
+			}
 			s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
 			return nil
 		}

@@ -14,7 +14,7 @@
   const bindTo = Function.prototype.bind
   const { then } = Promise.prototype
   const PromiseOf = Promise
-  const ErrorOf = Error, TypeErrorOf = TypeError, SyntaxErrorProto = SyntaxError.prototype
+  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
   const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
   const { indexOf, slice } = String.prototype
   const StringOf = String
@@ -223,11 +223,96 @@
   }
   define(global, "console", { __proto__: null, value: console, writable: true, configurable: true })
 
-  // ---- what is absent unless it was asked for
+  // ---- timers, on a time of their own: when nothing else is left to do, the next
+  // one's turn has come. A heap by time and number; entries without a prototype.
 
-  const allow = settings[7]
-  const optional = [["WebAssembly", 1], ["SharedArrayBuffer", 2], ["Atomics", 2], ["WeakRef", 4], ["FinalizationRegistry", 4]]
-  for (let i = 0; i < optional.length; i++) if ((allow & optional[i][1]) === 0) remove(global, optional[i][0])
+  const mostTimers = 10000
+  const heap = { __proto__: null }
+  let size = 0, clock = 0, number = 0
+  const live = new MapOf() // id -> entry
+
+  const before = (x, y) => x.at < y.at || x.at === y.at && x.id < y.id
+  function push(entry) {
+    let i = size++
+    for (; i > 0; ) {
+      const up = (i - 1) >> 1
+      if (!before(entry, heap[up])) break
+      heap[i] = heap[up]
+      i = up
+    }
+    heap[i] = entry
+  }
+  function pop() {
+    const top = heap[0], last = heap[--size]
+    heap[size] = undefined
+    if (size > 0) {
+      let i = 0
+      for (;;) {
+        let kid = 2 * i + 1
+        if (kid >= size) break
+        if (kid + 1 < size && before(heap[kid + 1], heap[kid])) kid++
+        if (!before(heap[kid], last)) break
+        heap[i] = heap[kid]
+        i = kid
+      }
+      heap[i] = last
+    }
+    return top
+  }
+
+  function delay(ms) {
+    if (typeof ms !== "number" || !(ms >= 1)) return 1 // NaN too
+    return ms > 2147483647 ? 1 : ms
+  }
+
+  function schedule(callback, ms, args, every) {
+    if (typeof callback !== "function") throw scrubbed(new TypeErrorOf("the callback must be a function"))
+    if (size >= mostTimers) throw scrubbed(new RangeErrorOf("more than " + mostTimers + " timers"))
+    const list = [undefined]
+    for (let i = 0; i < args.length; i++) define(list, i + 1, { __proto__: null, value: args[i], writable: true, enumerable: true, configurable: true })
+    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: apply(bindTo, callback, list), off: false }
+    apply(mapSet, live, [entry.id, entry])
+    push(entry)
+    return entry.id
+  }
+
+  function cancel(id) {
+    const entry = apply(mapGet, live, [id])
+    if (entry === undefined) return
+    entry.off = true
+    apply(mapDelete, live, [id])
+  }
+
+  const done = PromiseOf.resolve()
+
+  // tick runs the next timer, as a job of its own so that no frame of ours is
+  // below it; false when there is none.
+  function tick() {
+    while (size > 0) {
+      const entry = pop()
+      if (entry.off) continue
+      clock = entry.at
+      if (entry.every > 0) {
+        entry.at = clock + entry.every
+        push(entry)
+      } else {
+        apply(mapDelete, live, [entry.id])
+      }
+      apply(then, apply(then, done, [entry.run]), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
+      return true
+    }
+    return false
+  }
+
+  const globals = {
+    setTimeout: [(f, ms, ...args) => schedule(f, ms, args, false), 2],
+    setInterval: [(f, ms, ...args) => schedule(f, ms, args, true), 2],
+    clearTimeout: [(id) => cancel(id), 1],
+    clearInterval: [(id) => cancel(id), 1],
+  }
+  for (const name of ["setTimeout", "setInterval", "clearTimeout", "clearInterval"]) {
+    define(global, name, { __proto__: null, value: shown(globals[name][0], name, globals[name][1]), writable: true, configurable: true })
+  }
 
   // ---- dispatch
 
@@ -240,6 +325,8 @@
       case 5: return decode(a, b, c)
       case 6: return explain(a)
       case 7: return error(a, b)
+      case 8: return tick()
+      case 9: return a === b
     }
   }
 })
