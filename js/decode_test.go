@@ -1,5 +1,7 @@
 package js
 
+//lint:file-ignore SA5008 tags that encoding/json ignores are among what is tested
+
 import (
 	"encoding/json"
 	"errors"
