@@ -238,6 +238,10 @@ func (d *decoder) leaf(tree any, dst reflect.Value, l leaf) *fault {
 	return misfit(tree, dst.Type())
 }
 
+// maxNumberBits bounds a BigInt that is written in decimal, which takes longer
+// than in proportion.
+const maxNumberBits = 1 << 14
+
 func setNumber(tree any, dst reflect.Value) *fault {
 	switch t := tree.(type) {
 	case float64:
@@ -246,8 +250,10 @@ func setNumber(tree any, dst reflect.Value) *fault {
 			return nil
 		}
 	case *big.Int:
-		dst.SetString(t.String())
-		return nil
+		if t.BitLen() <= maxNumberBits {
+			dst.SetString(t.String())
+			return nil
+		}
 	}
 	return misfit(tree, dst.Type())
 }

@@ -104,6 +104,17 @@ func (e *encoder) any(v any) (any, *fault) {
 	return e.value(reflect.ValueOf(v))
 }
 
+// typed converts a value whose type is known.
+func (e *encoder) typed(v reflect.Value, info *typeInfo) (any, *fault) {
+	if !info.bare {
+		return e.value(v)
+	}
+	if f := e.node(); f != nil {
+		return nil, f
+	}
+	return e.kind(v, info)
+}
+
 // value converts any value, after its pointers and interfaces.
 func (e *encoder) value(v reflect.Value) (any, *fault) {
 	if f := e.node(); f != nil {
@@ -200,7 +211,8 @@ func (e *encoder) kind(v reflect.Value, info *typeInfo) (any, *fault) {
 		return &wire.Bytes{Kind: wire.Uint8Array, Data: v.Bytes()}, e.charge(v.Len())
 	case k == reflect.Slice || k == reflect.Array:
 		e.nodes-- // list counts it
-		return e.list(v.Len(), func(i int) (any, *fault) { return e.value(v.Index(i)) })
+		element := infoOf(v.Type().Elem())
+		return e.list(v.Len(), func(i int) (any, *fault) { return e.typed(v.Index(i), element) })
 	case k == reflect.Map:
 		return e.mapping(v)
 	case k == reflect.Struct:
@@ -358,7 +370,7 @@ func (e *encoder) structure(v reflect.Value, s *structInfo) (any, *fault) {
 		if !ok || field.omits(fv) {
 			continue
 		}
-		value, f := e.value(fv)
+		value, f := e.typed(fv, field.info)
 		if f != nil {
 			return nil, f.key(field.name)
 		}
@@ -497,9 +509,6 @@ func date(t time.Time) (any, *fault) {
 }
 
 func (e *encoder) entries(entries []Entry) (any, *fault) {
-	if len(entries) > (e.maxNodes-e.nodes)/2 {
-		return nil, exceeds("nodes", e.maxNodes)
-	}
 	if f := e.enter(len(entries)); f != nil {
 		return nil, f
 	}

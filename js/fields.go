@@ -55,6 +55,7 @@ var (
 type typeInfo struct {
 	leaf leaf
 	own  bool // a leaf, or behind one pointer
+	bare bool // a bool, number or string without a method that counts
 
 	// What a value has, and what a pointer to it has besides.
 	marshalsJSON, marshalsText, isError bool
@@ -88,6 +89,8 @@ func infoOf(t reflect.Type) *typeInfo {
 		e := reflect.PointerTo(t.Elem())
 		info.bytes = !e.Implements(jsonMarshaler) && !e.Implements(textMarshaler)
 	}
+	methods := info.addrMarshalsJSON || info.addrMarshalsText || info.isError // the pointer has those of the value too
+	info.bare = !info.own && !methods && (numeric(t.Kind()) || t.Kind() == reflect.Bool || t.Kind() == reflect.String)
 	known, _ := typeInfos.LoadOrStore(t, info)
 	return known.(*typeInfo)
 }
@@ -103,6 +106,7 @@ type field struct {
 	name      string
 	index     []int // through embedded structs
 	typ       reflect.Type
+	info      *typeInfo // of typ
 	tagged    bool
 	omitEmpty bool
 	omitZero  bool
@@ -205,7 +209,7 @@ func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, ok bool) {
 			return f, nil, false
 		}
 	}
-	f = field{name: cmp.Or(name, sf.Name), typ: sf.Type, tagged: name != ""}
+	f = field{name: cmp.Or(name, sf.Name), typ: sf.Type, info: infoOf(sf.Type), tagged: name != ""}
 	for option := range strings.SplitSeq(options, ",") {
 		switch option {
 		case "omitempty":

@@ -276,7 +276,7 @@ func (r *jsonReader) escape() (rune, bool) {
 		return 0, false
 	}
 	u, err := strconv.ParseUint(r.s[r.at:r.at+4], 16, 16)
-	if err != nil || strings.ContainsAny(r.s[r.at:r.at+4], "+-_") {
+	if err != nil {
 		return 0, false
 	}
 	r.at += 4

@@ -142,7 +142,7 @@ func kindOf(tree any) ValueKind {
 // not valid UTF-8 (WTF-8). The order of an object's properties, holes, and
 // whether bytes were a Uint8Array or an ArrayBuffer are lost.
 //
-// Maps take memory: up to about fourteen times what the value took to cross.
+// Maps take memory: up to about fifteen times what the value took to cross.
 // [Value.Decode] into structs takes less.
 func (v Value) Any() any { return toAny(v.wire()) }
 

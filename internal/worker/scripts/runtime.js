@@ -7,8 +7,8 @@
 // gets to see are bound functions, which have no source text and no way back.
 //
 // Called with what Go does: result(value), call(index, sync, args), fail(kind,
-// name, message, stack), log(level, text), isProxy(object); and the settings.
-(function (result, call, fail, log, isProxy, settings) {
+// name, message, stack), log(level, text), proxied(object); and the settings.
+(function (result, call, fail, log, proxied, settings) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
@@ -25,6 +25,7 @@
   const { indexOf, slice } = String.prototype
   const StringOf = String
   const hidden = "glovebox:bootstrap"
+  const isProxy = (o) => o !== global && proxied(o) // the engine has a stand-in for the global object too
 
   // ---- what Go needs of values
 
