@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -207,8 +208,7 @@ func (c *cell) threads() error {
 			return err
 		}
 	}
-	spareThreads()
-	return nil
+	return spareThreads()
 }
 
 // spareThreads makes the threads that the Go runtime could want later, when one
@@ -216,21 +216,64 @@ func (c *cell) threads() error {
 // themselves. One wanted once the guest's limits stand could be refused: the
 // group's task limit and RLIMIT_NPROC are init's too, and the runtime then ends
 // the process without a word.
-func spareThreads() {
+func spareThreads() error {
 	const spare = 4
-	up, down := make(chan struct{}), make(chan struct{})
+	up, down, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	for range spare {
 		go func() {
 			runtime.LockOSThread() // a parked locked goroutine keeps its thread to itself
 			up <- struct{}{}
 			<-down
 			runtime.UnlockOSThread()
+			free <- struct{}{}
 		}()
 	}
 	for range spare {
 		<-up
 	}
 	close(down)
+	for range spare { // until then they are nobody's to take
+		<-free
+	}
+	return settledThreads()
+}
+
+// settledThreads waits until every thread that the runtime has decided on is
+// there. It has a thread of its own make them, which on a busy machine comes
+// late: one made after the host has counted init's would be counted as the
+// guest's.
+func settledThreads() error {
+	for range 100_000 {
+		decided, _ := runtime.ThreadCreateProfile(nil)
+		there, err := threadCount()
+		if err != nil || there >= decided {
+			return err
+		}
+		if _, _, errno := syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	return errors.New("the runtime's threads do not come")
+}
+
+// threadCount is the number of threads of this process, as the kernel says.
+func threadCount() (int, error) {
+	fd, err := unix.Open("/proc/self/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 4096)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := strings.Cut(string(buf[:n]), "\nThreads:")
+	if !ok {
+		return 0, errors.New("the kernel does not count threads")
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	return strconv.Atoi(strings.TrimSpace(line))
 }
 
 // pass sends the guest what comes on the control socket, on which there is
