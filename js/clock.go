@@ -83,6 +83,16 @@ func (c *clock) over() Kind {
 	return HardTimeout
 }
 
+// soFar is the guest's time of the evaluation that runs.
+func (c *clock) soFar() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running {
+		c.add()
+	}
+	return c.guest
+}
+
 // used is the guest's time and the host's of the evaluation.
 func (c *clock) used() (guest, host time.Duration) {
 	c.mu.Lock()

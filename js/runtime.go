@@ -1,6 +1,7 @@
 package js
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,6 +35,7 @@ type Runtime struct {
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
+	timeout  time.Duration // of the evaluation
 	lastCall uint64
 	calls    int64 // in the life of the runtime
 	console  int64 // bytes of this evaluation
@@ -91,6 +93,7 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 	defer func() { r.turn <- struct{}{} }()
 	r.eval++
 	m.ID, r.console = r.eval, 0
+	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
 	done, err := r.converse(ctx, m)
 	if err != nil {
 		return Value{}, r.usage(nil), err
@@ -262,7 +265,13 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		return r.end(failed(r.clk.over(), "the worker was killed"))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
 	}
-	return r.end(r.w.cause()) // the end of its channel is the end of a worker
+	took := r.clk.soFar()
+	why := r.w.cause() // the end of its channel is the end of a worker
+	if why.Kind == Crashed && took >= r.timeout {
+		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
+		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
+	}
+	return r.end(why)
 }
 
 // writing tells an error of a write from one of a read.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -106,23 +107,23 @@ func (w *worker) startFailed(ctx context.Context, err error) error {
 	return e
 }
 
-// notice is what a worker that died has written, for people.
+// notice is what a worker that died has written, for people: the first line,
+// since what follows are stacks of the engine and of the runtime.
 func notice(r *api.Result) string {
-	text := clean(r.Stderr, 400)
+	first, _, _ := strings.Cut(strings.TrimLeft(r.Stderr, "\n"), "\n")
+	text := clean(first, 200)
 	switch {
 	case r.Message != "":
-		return ": " + clean(r.Message, 400)
+		text = clean(r.Message, 400)
+	case r.Signal != "" && text != "":
+		text = r.Signal + ": " + text
 	case r.Signal != "":
-		return ", " + r.Signal + noticeText(text)
+		text = r.Signal
 	}
-	return noticeText(text)
-}
-
-func noticeText(s string) string {
-	if s == "" {
+	if text == "" {
 		return ""
 	}
-	return ": " + s
+	return ": " + text
 }
 
 // greet opens the runtime and waits for the proof that the worker is sealed:
