@@ -7,9 +7,10 @@ HALF       ?=
 MATRIX     ?=
 FUZZTIME   ?= 20s
 SOAKFUZZ   ?= 10m
-# Packages whose tests do not run under the race detector: their processes are
-# sealed so tightly that its shadow memory has no room.
-NORACE     ?= ./internal/cellinit/...
+# Packages whose tests do not run under the race detector: processes of the
+# first are sealed so tightly that its shadow memory has no room; the others load
+# the JavaScript engine, as programs built without cgo do.
+NORACE     ?= ./internal/cellinit/...,./internal/jsc,./internal/worker/...
 
 BUILD  = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell $(GO) env GOVERSION)
@@ -22,9 +23,10 @@ help: ## list the targets
 run: install-deps build ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
-build: ## bin/glovebox and bin/glovebox-init, both static, and the list of their parts (SPDX)
+build: ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of their parts (SPDX)
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
+	$(BUILD) -o bin/glovebox-js ./cmd/glovebox-js
 	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init
 
 warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm
@@ -68,9 +70,10 @@ mutations: ## take guards of the wall away, one at a time, and see their tests f
 fmt: ## format the Go files
 	gofmt -w $$(find . -name '*.go' -not -path './.cache/*')
 
-install-deps: ## python3, bash and gcc, if they are missing (Debian, as root)
+install-deps: ## python3, bash, gcc and JavaScriptCore, if they are missing (Debian, as root)
 	@missing=; for p in python3 bash gcc; do test -x /usr/bin/$$p || missing="$$missing $$p"; done; \
 	  test -e /usr/include/stdio.h || missing="$$missing libc6-dev"; \
+	  ls /usr/lib/*-linux-gnu/libjavascriptcoregtk-*.so.* >/dev/null 2>&1 || missing="$$missing libjavascriptcoregtk-6.0-1"; \
 	  test -z "$$missing" && exit 0; \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \

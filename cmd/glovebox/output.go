@@ -76,7 +76,7 @@ func (c *cursor) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-func isTerminal(w io.Writer) bool {
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

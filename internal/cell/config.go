@@ -41,6 +41,7 @@ type Config struct {
 	// Folders of the host that every cell shows.
 	Folders []Folder
 	Paths   []string // what languages need of the host beside /usr
+	Worker  *Worker  // the one program of this host; nil: any
 	// Additions are system calls allowed beside the profile's, by profile.
 	Additions map[string][]string
 	Max       api.Limits // ceilings

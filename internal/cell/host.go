@@ -84,10 +84,10 @@ func Open(cfg Config) (*Host, error) {
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.slots = newReserve(h, cfg.Reserve, 0, h.prepare)
-	h.pool = newReserve(h, cfg.Armed, maxArmedAge, func() (*cell, error) { return h.arm(defaultKind(), nil) })
+	h.pool = newReserve(h, cfg.Armed, maxArmedAge, func() (*cell, error) { return h.arm(h.usual(), nil) })
 	h.makers = newReserve(h, min(cfg.Armed, 1), maxArmedAge, func() (*cell, error) { return h.arm(makerKind(), nil) })
 	begin := time.Now()
-	h.work.Go(func() { _, _ = h.policy(defaultKind()) }) // compiled while the launcher starts; an error comes again
+	h.work.Go(func() { _, _ = h.policy(h.usual()) }) // compiled while the launcher starts; an error comes again
 	if err := h.open(); err != nil {
 		h.Close()
 		var unavailable *api.SandboxError
@@ -146,13 +146,13 @@ func (h *Host) launch() (*launcher, error) {
 		h.launcher = nil
 	}
 	for tries := 3; ; tries-- { // what cells show may change just while it is looked at
-		plan := newPlan(h.cfg.Paths, h.cfg.Folders)
+		plan := h.cfg.plan()
 		l, err := h.launchWith(plan)
 		if err == nil {
 			h.launcher = l
 			return l, nil
 		}
-		if tries == 1 || newPlan(h.cfg.Paths, h.cfg.Folders).stamp == plan.stamp {
+		if tries == 1 || h.cfg.plan().stamp == plan.stamp {
 			return nil, err
 		}
 	}
@@ -200,7 +200,7 @@ func (h *Host) renew() {
 	h.launching.Lock()
 	defer h.launching.Unlock()
 	l := h.launcher
-	if l == nil || l.plan == nil || !l.plan.stale(h.cfg.Paths, h.cfg.Folders) {
+	if l == nil || l.plan == nil || !l.plan.stale(h.cfg.plan) {
 		return
 	}
 	h.log.Info("what cells show of this host has changed: idle cells are replaced")

@@ -196,7 +196,7 @@ func (h *Host) groupLayer() api.Layer {
 func (h *Host) prove() error {
 	h.status = api.Status{Kernel: h.feat.kernel, Arch: runtime.GOARCH, User: userText(), APIVersion: api.Version, Warnings: []string{}}
 	keep := h.cfg.Armed > 0 || h.cfg.Once
-	c, err := h.arm(defaultKind(), nil)
+	c, err := h.arm(h.usual(), nil)
 	if err != nil {
 		var se *stageError
 		stage := "start"

@@ -123,7 +123,7 @@ func (c *cell) launch() error {
 		return err
 	}
 	c.control = conn.(*net.UnixConn)
-	stdin, w, err := os.Pipe()
+	stdin, w, err := c.h.input()
 	if err != nil {
 		return err
 	}

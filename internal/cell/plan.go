@@ -31,6 +31,8 @@ type plan struct {
 	stamp           string // which files of the host it shows
 	mu              sync.Mutex
 	looked, planned time.Time // at the host again
+	// work says that the guest has folders that it may write to, and devices.
+	work bool
 	// policies in force in this root, made at the first use.
 	policies map[kind]*policy
 }
@@ -49,15 +51,13 @@ var etcPaths = []string{"/etc/ld.so.cache", "/etc/alternatives"}
 // languages need; those that do not exist are left out. folders are further ones,
 // which were checked.
 func newPlan(extra []string, folders []Folder) *plan {
-	p := &plan{policies: map[kind]*policy{}, looked: time.Now(), planned: time.Now()}
+	p := &plan{policies: map[kind]*policy{}, looked: time.Now(), planned: time.Now(), work: true}
 	for _, d := range []string{"dev", "dev/shm", "proc", "tmp", "box", "prog", "etc"} {
 		p.dir(d)
 	}
 	p.system()
 	for _, d := range devices {
-		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpDevice, Path: "dev/" + d.name, Source: "/dev/" + d.name,
-			Mode: unix.Mkdev(d.major, d.minor)})
-		p.shown = append(p.shown, "/dev/"+d.name)
+		p.device(d.name)
 	}
 	for _, l := range [][2]string{{"fd", ""}, {"stdin", "/0"}, {"stdout", "/1"}, {"stderr", "/2"}} {
 		p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpSymlink, Path: "dev/" + l[0], Source: "/proc/self/fd" + l[1]})
@@ -81,6 +81,17 @@ func newPlan(extra []string, folders []Folder) *plan {
 	return p
 }
 
+// device shows one of the devices.
+func (p *plan) device(name string) {
+	for _, d := range devices {
+		if d.name == name {
+			p.ops = append(p.ops, cellproto.Op{Kind: cellproto.OpDevice, Path: "dev/" + name, Source: "/dev/" + name,
+				Mode: unix.Mkdev(d.major, d.minor)})
+			p.shown = append(p.shown, "/dev/"+name)
+		}
+	}
+}
+
 // How often the host is looked at again: whether the files that are shown are the
 // same, and whether a plan made now would have the same steps, which takes longer.
 const (
@@ -91,7 +102,7 @@ const (
 // stale tells whether a plan made now would be another: a file that the root shows
 // was replaced, whose old content the mount would keep, or something else is
 // installed. What lies in folders that are shown is always the present.
-func (p *plan) stale(extra []string, folders []Folder) bool {
+func (p *plan) stale(again func() *plan) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -106,7 +117,7 @@ func (p *plan) stale(extra []string, folders []Folder) bool {
 		return false
 	}
 	p.planned = now
-	other := newPlan(extra, folders)
+	other := again()
 	return other.stamp != p.stamp || !reflect.DeepEqual(other.ops, p.ops)
 }
 
@@ -273,24 +284,35 @@ func (p *plan) landlock(abi int, loopback bool) (guest, init cellproto.Landlock)
 		access := uint64(landlock.Execute | landlock.ReadFile | landlock.ReadDir)
 		rules = append(rules, cellproto.LandlockRule{Path: path, Access: access & fs})
 	}
-	work := workRights & fs
-	rules = append(rules,
-		cellproto.LandlockRule{Path: "/box", Access: work | landlock.Execute},
-		cellproto.LandlockRule{Path: "/tmp", Access: work | landlock.Execute},
-		cellproto.LandlockRule{Path: "/dev/shm", Access: work},
-		cellproto.LandlockRule{Path: ProductDir, Access: work | landlock.Execute}, // read-only by its mount where it must be
-		cellproto.LandlockRule{Path: "/dev", Access: landlock.ReadDir},
-	)
-	for _, d := range devices {
-		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (landlock.ReadFile | landlock.WriteFile | landlock.Truncate) & fs})
-	}
 	guest = cellproto.Landlock{HandledFS: fs, Rules: rules}
-	init = guest
+	rules = append(slices.Clone(rules), workRules(fs)...)
+	init = cellproto.Landlock{HandledFS: fs, Rules: rules}
+	if p.work {
+		guest.Rules = rules
+	} else {
+		guest.Rules = append(slices.Clip(guest.Rules), cellproto.LandlockRule{Path: "/dev/urandom", Access: landlock.ReadFile})
+	}
 	if !loopback {
 		guest.HandledNet = landlock.HandledNet(abi)
 	}
 	guest.Scoped = landlock.Scopes(abi)
 	return guest, init
+}
+
+// workRules are those on what a guest writes to.
+func workRules(fs uint64) []cellproto.LandlockRule {
+	work := workRights & fs
+	rules := []cellproto.LandlockRule{
+		{Path: "/box", Access: work | landlock.Execute},
+		{Path: "/tmp", Access: work | landlock.Execute},
+		{Path: "/dev/shm", Access: work},
+		{Path: ProductDir, Access: work | landlock.Execute}, // read-only by its mount where it must be
+		{Path: "/dev", Access: landlock.ReadDir},
+	}
+	for _, d := range devices {
+		rules = append(rules, cellproto.LandlockRule{Path: "/dev/" + d.name, Access: (landlock.ReadFile | landlock.WriteFile | landlock.Truncate) & fs})
+	}
+	return rules
 }
 
 // procKeep are the entries of /proc that show the cell and nothing else.

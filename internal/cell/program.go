@@ -46,6 +46,17 @@ func openInit(path string) (*os.File, error) {
 	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
+// Trusted refuses a program that somebody else could have written: what root or
+// this user owns and nobody else may write to is trusted.
+func Trusted(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return trusted(f)
+}
+
 // trusted refuses a program that somebody else could have written.
 func trusted(f *os.File) error {
 	var st unix.Stat_t

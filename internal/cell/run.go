@@ -29,6 +29,8 @@ type Streams struct {
 	// Event is called for every event, from one goroutine at a time; a slow
 	// callback slows the guest's output, not its deadlines.
 	Event func(api.Event)
+	// Channel is called once a worker runs.
+	Channel func(*Channel)
 	// Signals are passed to the guest's first process while it runs.
 	Signals <-chan unix.Signal
 }
@@ -201,7 +203,7 @@ func (r *run) acquire() (c *cell, warm bool, err error) {
 // armed is the reserve of armed cells of a kind, nil if there is none.
 func (h *Host) armed(k kind) *reserve {
 	switch k {
-	case defaultKind():
+	case h.usual():
 		return h.pool
 	case makerKind():
 		h.making.Do(h.makers.run)
@@ -317,6 +319,10 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 // reader that never ends is left behind at its own next read.
 func (r *run) feed() {
 	in, w := r.streams.Stdin, r.c.stdin
+	if r.streams.Channel != nil {
+		r.streams.Channel(&Channel{File: w, run: r})
+		return
+	}
 	if in == nil {
 		w.Close()
 		return

@@ -17,6 +17,11 @@
 //	NAME if TEST and TEST : ANSWER ; if TEST : ANSWER ; else ANSWER
 //	let NAME = VALUE
 //	include FILE
+//	over FILE
+//	narrow FILE
+//
+// After include the rows of FILE are this file's too. After over a row here replaces one of FILE. After narrow
+// all that FILE allows, wholly or in part, is refused with EPERM but for the rows here.
 //
 // An ANSWER is allow, kill, errno ENAME, or denied ENAME, which answers the same errno but can never be
 // lifted with Policy.With. The first branch whose tests all hold decides. A TEST is one of

@@ -60,7 +60,7 @@ func profiles(t testing.TB) []variant {
 	for _, p := range []struct {
 		name, profile string
 		opts          Options
-	}{{"language", "language", Options{}}, {"compile", "compile", Options{}}, {"language-loopback", "language", Options{Loopback: true}}} {
+	}{{"language", "language", Options{}}, {"compile", "compile", Options{}}, {"worker", "worker", Options{}}, {"sealed", "sealed", Options{}}, {"language-loopback", "language", Options{Loopback: true}}} {
 		for _, a := range []Arch{X86_64, Aarch64} {
 			out = append(out, variant{p.name + "." + a.String(), load(t, p.profile, p.opts), a, false})
 		}

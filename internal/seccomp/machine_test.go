@@ -77,8 +77,11 @@ func variants(t testing.TB) []variant {
 	t.Helper()
 	var out []variant
 	seen := map[string]bool{}
-	for _, profile := range []string{"language", "compile"} {
+	for _, profile := range []string{"language", "compile", "worker", "sealed"} {
 		for _, loopback := range []bool{false, true} {
+			if loopback && (profile == "worker" || profile == "sealed") {
+				continue
+			}
 			p := load(t, profile, Options{Loopback: loopback})
 			if seen[p.Hash()] {
 				continue

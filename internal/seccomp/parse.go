@@ -55,11 +55,11 @@ func (p *parser) line(line string, seen map[string]bool) error {
 		return nil
 	}
 	switch words[0] {
-	case "include":
+	case "include", "over", "narrow":
 		if len(words) != 2 {
-			return fmt.Errorf("include wants one name")
+			return fmt.Errorf("%s wants one name", words[0])
 		}
-		return p.file(words[1])
+		return p.base(words[0], words[1])
 	case "let":
 		if len(words) != 4 || words[2] != "=" {
 			return fmt.Errorf("want: let NAME = VALUE")
@@ -83,6 +83,26 @@ func (p *parser) line(line string, seen map[string]bool) error {
 	}
 	seen[r.name] = true
 	p.rows[r.name] = r
+	return nil
+}
+
+// base reads the file that this one builds on. After over its rows may be
+// replaced; after narrow what it allows and this file has no row for is refused.
+func (p *parser) base(how, name string) error {
+	if how != "include" && len(p.rows) > 0 {
+		return fmt.Errorf("%s comes before all rows", how)
+	}
+	if err := p.file(name); err != nil || how == "include" {
+		return err
+	}
+	p.replace = true
+	if how == "narrow" {
+		for n, r := range p.rows {
+			if len(r.branches) > 0 || r.last.Kind == Allow {
+				p.rows[n] = &row{name: n, last: Answer{Kind: Refuse, Errno: unix.EPERM, denied: true}, reason: "not needed any more"}
+			}
+		}
+	}
 	return nil
 }
 

@@ -36,7 +36,7 @@ type Policy struct {
 	hash string
 }
 
-// Load reads an embedded profile ("language" or "compile"). It returns ErrUnknownProfile for another
+// Load reads an embedded profile ("language", "compile", "worker" or "sealed"). It returns ErrUnknownProfile for another
 // name, and an error that names file and row if the embedded data is broken.
 func Load(profile string, opts Options) (*Policy, error) {
 	if strings.Trim(profile, "abcdefghijklmnopqrstuvwxyz") != "" || profile == "" || profile == "loopback" {
@@ -48,6 +48,9 @@ func Load(profile string, opts Options) (*Policy, error) {
 	}
 	if err := p.file(profile); err != nil {
 		return nil, err
+	}
+	if opts.Loopback && (profile == "worker" || profile == "sealed") {
+		return nil, fmt.Errorf("%w: %q has no network", ErrUnknownProfile, profile)
 	}
 	if opts.Loopback {
 		p.replace = true

@@ -212,6 +212,10 @@ func TestParserRefuses(t *testing.T) {
 		"read allow":                                            "no reason",
 		"read allow #  ":                                        "no reason",
 		"read # x":                                              "unknown answer",
+		"read allow # x\nover language":                         "before all rows",
+		"read allow # x\nnarrow language":                       "before all rows",
+		"over language\nnot_a_call allow # x":                   "replaces no row",
+		"narrow":                                                "one name",
 		"read allow all # x":                                    "unknown answer",
 		"read errno EFOO # x":                                   "unknown errno",
 		"read allow # x\nread allow # x":                        "second row",
@@ -268,5 +272,39 @@ func TestDescribe(t *testing.T) {
 		if got := Describe(c.audit, c.nr); got != c.want {
 			t.Errorf("%#x %d: %q, want %q", c.audit, c.nr, got, c.want)
 		}
+	}
+}
+
+// A sealed worker is left a few calls, and each of them is one that languages have too; whatever else they are
+// allowed is refused.
+//
+// proves part of O-05
+func TestNarrowRefusesTheRest(t *testing.T) {
+	sealed, language := load(t, "sealed", Options{}), load(t, "language", Options{})
+	allowed := 0
+	for name, r := range language.rows {
+		s := sealed.rows[name]
+		partly := len(r.branches) > 0 || r.last.Kind == Allow
+		kept := len(s.branches) > 0 || s.last.Kind == Allow
+		if kept {
+			allowed++
+		}
+		if kept && !partly && name != "seccomp" {
+			t.Errorf("%s is allowed to the sealed alone", name)
+		}
+		if partly && !kept && !s.alwaysDenied() {
+			t.Errorf("%s could be added", name)
+		}
+	}
+	if allowed < 20 || allowed > 40 {
+		t.Errorf("%d calls are left", allowed)
+	}
+	// Control: with over instead of narrow the rest stays allowed.
+	p := newParser(policyFiles.ReadFile)
+	if err := p.parse("x", "over language\nread allow # x"); err != nil {
+		t.Fatal(err)
+	}
+	if p.rows["openat"].last.Kind != Allow {
+		t.Error("over took openat away")
 	}
 }

@@ -41,19 +41,33 @@ func Cache() string {
 	return filepath.Join(Root(), ".cache", "warm")
 }
 
-var initOnce = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("GLOVEBOX_TEST_INIT"); path != "" {
+var initOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_INIT", "glovebox-init") })
+
+// Worker returns the path of a glovebox-js of the present sources, as Init does.
+func Worker() string {
+	path, err := workerOnce()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+var workerOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_WORKER", "glovebox-js") })
+
+// program is what the variable names, or the command, built now.
+func program(variable, name string) (string, error) {
+	if path := os.Getenv(variable); path != "" {
 		return path, nil
 	}
-	path := filepath.Join(Root(), "bin", "glovebox-init")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/glovebox-init")
+	path := filepath.Join(Root(), "bin", name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/"+name)
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build glovebox-init: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
 
 // C compiles a program for the guest and returns its bytes. Flags follow the
 // file name; the same text is compiled once a test binary.

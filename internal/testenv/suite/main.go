@@ -63,8 +63,10 @@ func main() {
 
 func (s *settings) both() (count, error) {
 	var total count
-	if err := buildInit(); err != nil {
-		return total, err
+	for _, name := range programs {
+		if err := build(name); err != nil {
+			return total, err
+		}
 	}
 	root := os.Geteuid() == 0
 	if s.half != "user" {
@@ -84,12 +86,14 @@ func (s *settings) both() (count, error) {
 	return total, s.userHalf(&total)
 }
 
-// initFile is the glovebox-init that the tests use, below the tree's root.
-const initFile = "bin/glovebox-init"
+// programs that the tests use, and where they are built, below the tree's root.
+var programs = []string{"glovebox-init", "glovebox-js"}
 
-// buildInit builds it once for all packages, from the present sources.
-func buildInit() error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", initFile, "./cmd/glovebox-init")
+const bin = "bin"
+
+// build builds one of them for all packages, from the present sources.
+func build(name string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, name), "./cmd/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -169,11 +173,12 @@ func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs [
 	}
 	cmd := exec.Command("go", append(append(args, flags...), pkgs...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	program, err := filepath.Abs(filepath.Join(dir, initFile))
+	built, err := filepath.Abs(filepath.Join(dir, bin))
 	if err != nil {
 		return err
 	}
-	cmd.Env = append(append(os.Environ(), "GLOVEBOX_TEST_INIT="+program), env...)
+	cmd.Env = append(append(os.Environ(), "GLOVEBOX_TEST_INIT="+filepath.Join(built, programs[0]),
+		"GLOVEBOX_TEST_WORKER="+filepath.Join(built, programs[1])), env...)
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

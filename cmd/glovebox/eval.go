@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/glovebox-dev/glovebox/internal/termtext"
+	"github.com/glovebox-dev/glovebox/js"
+)
+
+// Exit statuses of eval. They are part of the contract.
+const (
+	exitScript      = 1
+	exitScriptTime  = 3
+	exitScriptOther = 5
+	exitNoJSON      = 6
+)
+
+const evalLong = `The code runs in a worker of its own: a sealed process without files, network, clock of its own choosing or any function
+of this host. What it comes to, the value of its last expression, is printed as JSON; a promise is awaited. undefined
+prints nothing. What it writes to its console goes to stderr.
+
+The engine is JavaScriptCore of this system; it interprets, so that no memory of the worker can become executable. --jit
+lets its compilers run, behind the same wall.
+
+The exit status is
+  0  it came to a value                         5  another failure: memory, the worker died
+  1  it threw, or is no JavaScript              6  its value has no JSON form, such as a function or a bigint
+  3  it ran out of time or processor time       2  the command line is wrong
+                                                4  this host cannot seal a worker`
+
+const evalExample = `glovebox eval '[1, 2, 3].map(x => x * 2)'
+glovebox eval -f report.js --timeout 500ms --memory 64MiB
+echo '({ now: Date.now() })' | glovebox eval --json
+glovebox eval --raw '"text without quotes"'
+glovebox eval --engine-info`
+
+// evalFlags are the flags of eval, as they were written.
+type evalFlags struct {
+	file, timeout, memory, jit, sandbox string
+	json, raw, strict, engine           bool
+}
+
+func newEval() *cobra.Command {
+	f := &evalFlags{}
+	cmd := &cobra.Command{
+		Use:         "eval",
+		Short:       "Evaluate JavaScript in a sealed worker.",
+		Long:        evalLong,
+		Annotations: map[string]string{usageLines: "glovebox eval [FLAGS] CODE\nglovebox eval [FLAGS] -f FILE|-"},
+		Example:     evalExample,
+		Args:        cobra.ArbitraryArgs,
+		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "`file` with the code; - is standard input, which is also taken when there is no code")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object: result or error, console, engine, usage")
+	flags.BoolVar(&f.raw, "raw", false, "print a string as it is, without quotes")
+	flags.StringVar(&f.timeout, "timeout", "", "`time` that the code may take (default 5s)")
+	flags.StringVar(&f.memory, "memory", "", "`size` of the worker's memory (default 256MiB)")
+	flags.StringVar(&f.jit, "jit", "", "`compilers` that run: baseline or full (default none)")
+	flags.BoolVar(&f.strict, "strict-eval", false, "eval and the constructors of functions throw")
+	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
+	flags.BoolVar(&f.engine, "engine-info", false, "print engine, build id and mode, and run nothing")
+	for name, words := range map[string][]string{"jit": {"baseline", "full"}, "sandbox": {"require", "auto"}} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+// evalOutput is the object of --json.
+type evalOutput struct {
+	OK       bool            `json:"ok"`
+	Result   json.RawMessage `json:"result"`
+	Text     string          `json:"text,omitempty"` // of a result that has no JSON form
+	Error    *evalError      `json:"error,omitempty"`
+	Console  []evalLine      `json:"console"`
+	Engine   js.Engine       `json:"engine"`
+	GuestMS  float64         `json:"guest_ms"`
+	Complete bool            `json:"complete"` // every layer of the sandbox holds
+}
+
+type evalError struct {
+	Kind    js.Kind `json:"kind"`
+	Name    string  `json:"name,omitempty"`
+	Message string  `json:"message"`
+	Stack   string  `json:"stack,omitempty"`
+}
+
+type evalLine struct {
+	Level js.Level `json:"level"`
+	Text  string   `json:"text"`
+}
+
+func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
+	code, name, err := f.code(args)
+	if err != nil {
+		return err
+	}
+	out := &evalOutput{Console: []evalLine{}, Complete: true}
+	stderr := cmd.ErrOrStderr()
+	opts := js.Options{Sandbox: f.sandbox, InitPath: besideOrSelf(), JIT: js.JIT(f.jit), StrictEval: f.strict, Console: func(l js.Level, text string) {
+		if f.json {
+			out.Console = append(out.Console, evalLine{l, text})
+			return
+		}
+		fmt.Fprintln(stderr, termtext.String(text))
+	}}
+	if opts.Limits, err = f.limits(); err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	rt, err := js.New(ctx, opts)
+	if err != nil {
+		return evalFailed(ctx, err)
+	}
+	defer rt.Close()
+	out.Engine = rt.Engine()
+	if f.engine {
+		return f.engineInfo(cmd.OutOrStdout(), out.Engine)
+	}
+	for _, l := range rt.Evidence().Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" {
+			out.Complete = false
+			fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
+		}
+	}
+	v, usage, err := rt.Run(ctx, js.Script{Name: name, Code: code})
+	out.GuestMS = float64(usage.Guest.Microseconds()) / 1000
+	if f.json {
+		return f.object(ctx, cmd.OutOrStdout(), out, v, err)
+	}
+	if err != nil {
+		return evalFailed(ctx, err)
+	}
+	return f.print(cmd.OutOrStdout(), v)
+}
+
+// code finds what is to be evaluated, and what stacks call it.
+func (f *evalFlags) code(args []string) (code, name string, err error) {
+	switch {
+	case f.engine && (len(args) > 0 || f.file != ""):
+		return "", "", usagef("--engine-info runs no code")
+	case f.engine:
+		return "", "", nil
+	case len(args) > 1:
+		return "", "", usagef("the code is one argument; put it in quotes")
+	case len(args) == 1 && f.file != "":
+		return "", "", usagef("the code is an argument or a file, not both")
+	case len(args) == 1:
+		return args[0], "eval", nil
+	case f.file == "" || f.file == "-":
+		if f.file == "" && isTerminal(os.Stdin) {
+			return "", "", usagef("no code: give it as an argument, with -f FILE, or on standard input")
+		}
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, 16<<20))
+		return string(text), "stdin", err
+	}
+	file, err := os.Open(f.file)
+	if err != nil {
+		return "", "", usagef("--file: %s", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 16<<20))
+	if err != nil {
+		return "", "", usagef("--file: %s", err)
+	}
+	return string(text), f.file, nil
+}
+
+func (f *evalFlags) limits() (js.Limits, error) {
+	var l js.Limits
+	for _, s := range []struct {
+		flag, text string
+		unit       unit
+		to         *int64
+	}{{"timeout", f.timeout, duration, &l.TimeoutMS}, {"memory", f.memory, size, &l.MemoryBytes}} {
+		if s.text == "" {
+			continue
+		}
+		n, err := s.unit.parse(s.text)
+		if err != nil {
+			return l, usagef("--%s: %q is no %s above zero", s.flag, s.text, map[unit]string{duration: "time, such as 500ms or 2s,", size: "size, such as 64MiB,"}[s.unit])
+		}
+		*s.to = n
+	}
+	return l, nil
+}
+
+func (f *evalFlags) engineInfo(w io.Writer, e js.Engine) error {
+	if f.json {
+		return writeJSON(w, e)
+	}
+	_, err := fmt.Fprintf(w, "%s\nbuild id %s\nmode %s\n", e.Name, e.BuildID, e.Mode)
+	return err
+}
+
+// print prints a value as JSON.
+func (f *evalFlags) print(w io.Writer, v js.Value) error {
+	if v.IsUndefined() {
+		return nil
+	}
+	if s, ok := v.Any().(string); ok && f.raw {
+		_, err := fmt.Fprintln(w, forTerminal(w, s))
+		return err
+	}
+	text, err := v.MarshalJSON()
+	if err != nil {
+		return &statusError{exitNoJSON, err}
+	}
+	_, err = fmt.Fprintln(w, forTerminal(w, string(text)))
+	return err
+}
+
+// forTerminal is text of a guest: raw in a pipe, neutralised on a terminal.
+func forTerminal(w io.Writer, s string) string {
+	if f, ok := w.(*os.File); ok && isTerminal(f) {
+		return termtext.String(s)
+	}
+	return s
+}
+
+// object prints the object of --json; the exit status is the same as without.
+func (f *evalFlags) object(ctx context.Context, w io.Writer, out *evalOutput, v js.Value, err error) error {
+	var e *js.Error
+	var end error
+	switch {
+	case errors.As(err, &e):
+		out.Error = &evalError{e.Kind, e.Name, e.Message, e.Stack}
+		end = &statusError{code: evalStatus(ctx, err)}
+	case err != nil:
+		return err
+	case v.IsUndefined():
+		out.OK = true
+	default:
+		out.OK = true
+		if out.Result, err = v.MarshalJSON(); err != nil {
+			out.OK, out.Text, out.Result = false, v.String(), nil
+			out.Error = &evalError{Kind: "no_json", Message: err.Error()}
+			end = &statusError{code: exitNoJSON}
+		}
+	}
+	return errors.Join(writeJSON(w, out), end)
+}
+
+// evalStatus is the exit status for a failed evaluation.
+func evalStatus(ctx context.Context, err error) int {
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		return exitInterrupted
+	}
+	switch js.KindOf(err) {
+	case js.SyntaxError, js.Thrown, js.NeverSettles, js.ModuleMissing:
+		return exitScript
+	case js.Timeout, js.HardTimeout, js.CPULimit:
+		return exitScriptTime
+	case js.Unsupported:
+		return exitNoJSON
+	case js.Unavailable:
+		return exitUnavailable
+	case "":
+		return exitFailed
+	}
+	return exitScriptOther
+}
+
+// evalFailed is the error with its exit status, and the guest's stack below it.
+func evalFailed(ctx context.Context, err error) error {
+	var e *js.Error
+	if !errors.As(err, &e) {
+		return err // bad options
+	}
+	text := e.Error()
+	if e.Stack != "" {
+		text += "\n" + e.Stack
+	}
+	return &statusError{evalStatus(ctx, err), errors.New(text)}
+}

@@ -1,0 +1,8 @@
+package library
+
+import "debug/elf"
+
+const (
+	triplet = "aarch64-linux-gnu"
+	machine = elf.EM_AARCH64
+)

@@ -1,0 +1,365 @@
+// The guest's world, made before any guest code: the console, the functions of
+// the host, what is absent, clock and chance. It gives back the one function by
+// which Go asks for something.
+//
+// Nothing here calls or reads what a guest can replace: every intrinsic is
+// captured first, properties are read by their descriptors, and what the guest
+// gets to see are bound functions, which have no source text and no way back.
+//
+// Called with what Go does: result(value), call(index, sync, args), fail(kind,
+// name, message, stack), log(level, text), proxied(object); and the settings.
+(function (result, call, fail, log, proxied, settings) {
+  "use strict"
+
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
+  const global = globalThis
+  const bindTo = Function.prototype.bind
+  const { then } = Promise.prototype
+  const PromiseOf = Promise
+  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
+  const { isError: engineSays } = ErrorOf
+  const errorProtos = [Error.prototype, AggregateError.prototype]
+  const { ownKeys } = Reflect
+  const { isArray } = Array
+  const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
+  const { indexOf, slice } = String.prototype
+  const StringOf = String
+  const hidden = "glovebox:bootstrap"
+  const isProxy = (o) => o !== global && proxied(o) // the engine has a stand-in for the global object too
+
+  // ---- what Go needs of values
+
+  // shown is a function as a guest sees it: "[native code]", no prototype.
+  function shown(f, name, length) {
+    const g = apply(bindTo, f, [undefined])
+    define(g, "name", { __proto__: null, value: name, configurable: true })
+    define(g, "length", { __proto__: null, value: length, configurable: true })
+    return g
+  }
+
+  // find reads a string property by descriptors, up the chain, without running
+  // anything.
+  function find(object, key) {
+    for (let o = object, i = 0; o !== null && i < 64; o = above(o), i++) {
+      if (isProxy(o)) return undefined
+      const d = describe(o, key)
+      if (d === undefined) continue
+      const v = describe(d, "value")
+      return v !== undefined && typeof v.value === "string" ? v.value : undefined
+    }
+    return undefined
+  }
+
+  // isError: by the engine's own test where it has one, else by the chain.
+  function isError(o) {
+    if (engineSays !== undefined) return engineSays(o)
+    for (let p = above(o), i = 0; p !== null && i < 64; p = above(p), i++) {
+      if (isProxy(p)) return false
+      if (p === errorProtos[0] || p === errorProtos[1]) return true
+    }
+    return false
+  }
+
+  // frames drops the lines of a stack that are ours.
+  function frames(stack) {
+    let out = "", from = 0
+    while (from < stack.length) {
+      let to = apply(indexOf, stack, ["\n", from])
+      if (to < 0) to = stack.length
+      const line = apply(slice, stack, [from, to])
+      if (line !== "" && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
+      from = to + 1
+    }
+    return out
+  }
+
+  // scrubbed is an error of ours whose stack shows the guest's frames alone.
+  function scrubbed(error) {
+    const stack = find(error, "stack")
+    if (stack !== undefined) define(error, "stack", { __proto__: null, value: frames(stack), writable: true, configurable: true })
+    remove(error, "line"); remove(error, "column"); remove(error, "sourceURL")
+    return error
+  }
+
+  function short(text, most) { return text.length > most ? apply(slice, text, [0, most]) : text }
+
+  // explain hands over what was thrown.
+  function explain(thrown) {
+    if (typeof thrown !== "object" || thrown === null || isProxy(thrown) || !isError(thrown)) {
+      fail("thrown", "", short(inspect(thrown), 8192), "")
+      return
+    }
+    const name = find(thrown, "name"), message = find(thrown, "message"), stack = find(thrown, "stack")
+    const at = stack === undefined ? "" : frames(stack)
+    const kind = above(thrown) === SyntaxErrorProto && at === "" ? "syntax_error" : "thrown"
+    fail(kind, short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
+  }
+
+  // ---- an evaluation
+
+  let settled = false
+
+  function settle(value) {
+    settled = false
+    if (typeof value === "object" && value !== null && !isProxy(value)) {
+      try {
+        apply(then, value, [
+          (v) => { settled = true; result(v) },
+          (e) => { settled = true; explain(e) },
+        ])
+        return
+      } catch { /* no promise */ }
+    }
+    settled = true
+    result(value)
+  }
+
+  // ---- functions of the host
+
+  const bound = new MapOf() // path -> slot: index, async
+  const spaces = new MapOf() // path -> object of ours
+  const waiting = new MapOf() // call id -> resolve, reject
+
+  function callSync(slot, args) {
+    try {
+      return call(slot.index, true, args)
+    } catch (e) {
+      throw scrubbed(e)
+    }
+  }
+
+  function callAsync(slot, args) {
+    return construct(PromiseOf, [(resolve, reject) => {
+      let id
+      try { id = call(slot.index, false, args) } catch (e) { reject(scrubbed(e)); return }
+      apply(mapSet, waiting, [id, { __proto__: null, resolve, reject }])
+    }])
+  }
+
+  function answer(id, good, a, b) {
+    const w = apply(mapGet, waiting, [id])
+    if (w === undefined) return
+    apply(mapDelete, waiting, [id])
+    if (good) w.resolve(a); else w.reject(error(a, b))
+  }
+
+  function error(name, message) {
+    const e = new ErrorOf(message)
+    if (name !== "Error") define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
+    return scrubbed(e)
+  }
+
+  // taken tells whether a name means something already, wherever it comes from.
+  function taken(object, name) {
+    for (let o = object, i = 0; o !== null; o = above(o), i++) {
+      if (i > 64 || isProxy(o) || describe(o, name) !== undefined) return true
+    }
+    return false
+  }
+
+  // bind defines a function under a path, and returns what its first part is now.
+  function bind(index, path, isAsync) {
+    const old = apply(mapGet, bound, [path])
+    if (old !== undefined) { // revoked before
+      old.index = index
+      old.isAsync = isAsync
+      return undefined
+    }
+    let target = global, from = 0, first
+    for (;;) {
+      const dot = apply(indexOf, path, [".", from])
+      const end = dot < 0 ? path.length : dot
+      const name = apply(slice, path, [from, end])
+      let member
+      if (dot < 0) {
+        const slot = { index, isAsync }
+        apply(mapSet, bound, [path, slot])
+        member = shown((...args) => slot.isAsync ? callAsync(slot, args) : callSync(slot, args), name, 0)
+      } else {
+        member = apply(mapGet, spaces, [apply(slice, path, [0, end])])
+      }
+      if (member === undefined || dot < 0) {
+        if (taken(target, name)) { apply(mapDelete, bound, [path]); fail("bind_failed", "Error", "the guest has " + name, ""); return undefined }
+        if (member === undefined) {
+          member = {}
+          apply(mapSet, spaces, [apply(slice, path, [0, end]), member])
+        }
+        if (!define(target, name, { __proto__: null, value: member, enumerable: true })) {
+          apply(mapDelete, bound, [path])
+          fail("bind_failed", "Error", "the guest does not let " + name + " be defined", "")
+          return undefined
+        }
+      }
+      if (first === undefined) first = member
+      if (dot < 0) return first
+      target = member
+      from = dot + 1
+    }
+  }
+
+  // ---- the console
+
+  // inspect is a value as text: short, without running anything of the guest.
+  function inspect(value) {
+    switch (typeof value) {
+      case "string": return value
+      case "number": case "boolean": case "undefined": case "bigint": return StringOf(value)
+      case "symbol": return "Symbol()"
+      case "function": return "[Function]"
+    }
+    if (value === null) return "null"
+    if (isProxy(value)) return "[Proxy]"
+    if (isError(value)) {
+      const name = find(value, "name"), message = find(value, "message")
+      return (name === undefined ? "Error" : name) + (message === undefined || message === "" ? "" : ": " + message)
+    }
+    return show(value)
+  }
+
+  // show is an object, three levels of it and a thousand parts.
+  function show(object) {
+    let left = 1000
+    function one(v, level) {
+      if (--left < 0) return "…"
+      if (typeof v === "string") return "'" + short(v, 8192) + "'"
+      if (typeof v === "bigint") return StringOf(v) + "n"
+      if (typeof v !== "object" || v === null || isProxy(v) || isError(v)) return inspect(v)
+      const list = isArray(v)
+      if (level > 2) return list ? "[Array]" : "[Object]"
+      const keys = ownKeys(v)
+      let out = "", count = 0
+      for (let i = 0; i < keys.length && left >= 0; i++) {
+        const k = keys[i]
+        if (typeof k !== "string") continue
+        const d = describe(v, k)
+        if (d === undefined || !d.enumerable) continue
+        const x = describe(d, "value")
+        out += (count++ === 0 ? "" : ", ") + (list ? "" : short(k, 256) + ": ") + (x === undefined ? "[Getter]" : one(x.value, level + 1))
+        if (out.length > 8192) return short(out, 8192) + "…"
+      }
+      if (list) return count === 0 ? "[]" : "[ " + out + " ]"
+      return count === 0 ? "{}" : "{ " + out + " }"
+    }
+    return one(object, 0)
+  }
+
+  const levels = { log: 1, debug: 2, info: 3, warn: 4, error: 5, trace: 2 }
+  const most = settings[3]
+  const console = {}
+  for (const name of ["log", "debug", "info", "warn", "error", "trace"]) {
+    const level = levels[name]
+    const print = (...args) => {
+      let text = ""
+      for (let i = 0; i < args.length && text.length <= most; i++) text += (i === 0 ? "" : " ") + short(inspect(args[i]), most + 1)
+      log(level, text)
+    }
+    define(console, name, { __proto__: null, value: shown(print, name, 0), writable: true, configurable: true, enumerable: true })
+  }
+  define(global, "console", { __proto__: null, value: console, writable: true, configurable: true })
+
+  // ---- timers, on a time of their own: when nothing else is left to do, the next
+  // one's turn has come. A heap by time and number; entries without a prototype.
+
+  const mostTimers = 10000
+  const heap = { __proto__: null }
+  let size = 0, clock = 0, number = 0
+  const live = new MapOf() // id -> entry
+
+  const before = (x, y) => x.at < y.at || x.at === y.at && x.id < y.id
+  function push(entry) {
+    let i = size++
+    for (; i > 0; ) {
+      const up = (i - 1) >> 1
+      if (!before(entry, heap[up])) break
+      heap[i] = heap[up]
+      i = up
+    }
+    heap[i] = entry
+  }
+  function pop() {
+    const top = heap[0], last = heap[--size]
+    heap[size] = undefined
+    if (size > 0) {
+      let i = 0
+      for (;;) {
+        let kid = 2 * i + 1
+        if (kid >= size) break
+        if (kid + 1 < size && before(heap[kid + 1], heap[kid])) kid++
+        if (!before(heap[kid], last)) break
+        heap[i] = heap[kid]
+        i = kid
+      }
+      heap[i] = last
+    }
+    return top
+  }
+
+  function delay(ms) {
+    if (typeof ms !== "number" || !(ms >= 1)) return 1 // NaN too
+    return ms > 2147483647 ? 1 : ms
+  }
+
+  function schedule(callback, ms, args, every) {
+    if (typeof callback !== "function") throw scrubbed(new TypeErrorOf("the callback must be a function"))
+    if (size >= mostTimers) throw scrubbed(new RangeErrorOf("more than " + mostTimers + " timers"))
+    const list = [undefined]
+    for (let i = 0; i < args.length; i++) define(list, i + 1, { __proto__: null, value: args[i], writable: true, enumerable: true, configurable: true })
+    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: apply(bindTo, callback, list), off: false }
+    apply(mapSet, live, [entry.id, entry])
+    push(entry)
+    return entry.id
+  }
+
+  function cancel(id) {
+    const entry = apply(mapGet, live, [id])
+    if (entry === undefined) return
+    entry.off = true
+    apply(mapDelete, live, [id])
+  }
+
+  const done = PromiseOf.resolve()
+
+  // tick runs the next timer, as a job of its own so that no frame of ours is
+  // below it; false when there is none.
+  function tick() {
+    while (size > 0) {
+      const entry = pop()
+      if (entry.off) continue
+      clock = entry.at
+      if (entry.every > 0) {
+        entry.at = clock + entry.every
+        push(entry)
+      } else {
+        apply(mapDelete, live, [entry.id])
+      }
+      apply(then, apply(then, done, [entry.run]), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
+      return true
+    }
+    return false
+  }
+
+  const globals = {
+    setTimeout: [(f, ms, ...args) => schedule(f, ms, args, false), 2],
+    setInterval: [(f, ms, ...args) => schedule(f, ms, args, true), 2],
+    clearTimeout: [(id) => cancel(id), 1],
+    clearInterval: [(id) => cancel(id), 1],
+  }
+  for (const name of ["setTimeout", "setInterval", "clearTimeout", "clearInterval"]) {
+    define(global, name, { __proto__: null, value: shown(globals[name][0], name, globals[name][1]), writable: true, configurable: true })
+  }
+
+  // ---- dispatch
+
+  return function (op, a, b, c, d) {
+    switch (op) {
+      case 1: return bind(a, b, c)
+      case 2: return settle(a)
+      case 3: return settled
+      case 4: return answer(a, b, c, d)
+      case 5: return explain(a)
+      case 6: return error(a, b)
+      case 7: return tick()
+      case 8: return a === b
+    }
+  }
+})

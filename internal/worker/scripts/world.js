@@ -1,0 +1,94 @@
+// Clock and chance: what a guest may know of time is what its host says, and
+// its random numbers come from the host's seed. What is absent unless it was
+// asked for is taken away here.
+(function (result, call, fail, log, isProxy, settings) {
+  "use strict"
+
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, ownKeys } = Reflect
+  const bindTo = Function.prototype.bind
+  const now = settings[5], frozen = settings[6] === 1, allow = settings[7]
+
+  // shown is a function as a guest sees it: "[native code]", no way back.
+  function shown(f, name, length) {
+    const g = apply(bindTo, f, [undefined])
+    define(g, "name", { __proto__: null, value: name, configurable: true })
+    define(g, "length", { __proto__: null, value: length, configurable: true })
+    return g
+  }
+  const method = (object, name, f, length) =>
+    define(object, name, { __proto__: null, value: shown(f, name, length), writable: true, configurable: true })
+
+  // ---- chance: xoshiro128**, seeded by the host
+
+  let a = settings[8] ^ settings[12], b = settings[9] ^ settings[13], c = settings[10] ^ settings[14], d = settings[11] ^ settings[15]
+  if ((a | b | c | d) === 0) a = 1
+  const imul = Math.imul
+  function next() {
+    const x = imul(b, 5)
+    const result = imul((x << 7) | (x >>> 25), 9) >>> 0
+    const t = b << 9
+    c ^= a; d ^= b; b ^= c; a ^= d; c ^= t
+    d = (d << 11) | (d >>> 21)
+    return result
+  }
+  for (let i = 0; i < 16; i++) next()
+  method(Math, "random", () => ((next() >>> 5) * 67108864 + (next() >>> 6)) / 9007199254740992, 0)
+
+  // ---- a clock that stands
+
+  if (frozen) {
+    const DateOf = Date
+    function Clock(...args) {
+      if (new.target === undefined) return apply(text, new DateOf(now), [])
+      return construct(DateOf, args.length === 0 ? [now] : args, new.target === Clock ? DateOf : new.target)
+    }
+    const text = DateOf.prototype.toString
+    Clock.prototype = DateOf.prototype
+    const shownDate = shown(Clock, "Date", 7)
+    define(shownDate, "prototype", { __proto__: null, value: DateOf.prototype })
+    for (const key of ["parse", "UTC"]) define(shownDate, key, describe(DateOf, key))
+    method(shownDate, "now", () => now, 0)
+    define(DateOf.prototype, "constructor", { __proto__: null, value: shownDate, writable: true, configurable: true })
+    define(globalThis, "Date", { __proto__: null, value: shownDate, writable: true, configurable: true })
+
+    if (typeof Intl === "object") {
+      const proto = Intl.DateTimeFormat.prototype
+      const get = describe(proto, "format").get
+      const WeakMapOf = WeakMap, weakGet = WeakMap.prototype.get, weakPut = WeakMap.prototype.set
+      const formats = new WeakMapOf()
+      define(proto, "format", {
+        __proto__: null, configurable: true,
+        get: shown2(function () {
+          const format = apply(get, this, [])
+          let own = apply(weakGet, formats, [this])
+          if (own === undefined) {
+            own = shown((date) => format(date === undefined ? now : date), "", 1)
+            apply(weakPut, formats, [this, own])
+          }
+          return own
+        }, "get format", 0),
+      })
+      const parts = proto.formatToParts
+      define(proto, "formatToParts", {
+        __proto__: null, writable: true, configurable: true,
+        value: shown2(function (date) { return apply(parts, this, [date === undefined ? now : date]) }, "formatToParts", 1),
+      })
+    }
+    remove(globalThis, "Temporal")
+  }
+
+  // shown2 is a method that needs its this: a proxy of a bound function would
+  // lose it, so its text is hidden by its being a method of a native class.
+  function shown2(f, name, length) {
+    define(f, "name", { __proto__: null, value: name, configurable: true })
+    define(f, "length", { __proto__: null, value: length, configurable: true })
+    remove(f, "prototype")
+    return f
+  }
+
+  // ---- what is absent unless it was asked for
+
+  const optional = [["WebAssembly", 1], ["SharedArrayBuffer", 2], ["Atomics", 2], ["WeakRef", 4], ["FinalizationRegistry", 4]]
+  for (let i = 0; i < optional.length; i++) if ((allow & optional[i][1]) === 0) remove(globalThis, optional[i][0])
+  for (const name of ["performance", "ShadowRealm", "$vm", "Loader"]) remove(globalThis, name)
+})

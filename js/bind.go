@@ -1,0 +1,285 @@
+package js
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/wire"
+)
+
+// Func is a function of the host as guests call it. The context ends with the
+// evaluation that calls. What it returns crosses by the rules of [Value]; an
+// error is thrown in the guest, which sees a fixed sentence unless the error is
+// a [*GuestError]. A panic, or runtime.Goexit, is an error like others.
+type Func func(ctx context.Context, args []Value) (any, error)
+
+// binding is one function that a guest can call.
+type binding struct {
+	name string
+	call Func
+}
+
+// pathForm is a name of a binding: identifiers joined by dots.
+var pathForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}(\.[A-Za-z_$][A-Za-z0-9_$]{0,63}){0,7}$`)
+
+// Bind gives the guest a function under a name, or under parts joined by dots,
+// which become objects. fn is a [Func] or any function: a context may come
+// first, an error last; the other parameters are decoded as by [Value.Decode],
+// missing ones are zero values, and surplus arguments are an error. The guest
+// stands still until the function returns; [Runtime.BindAsync] gives it a
+// promise instead.
+//
+// A name that the guest has, inherited ones among them, is refused with
+// [BindFailed]: what a guest has made is never mistaken for the host's.
+func (r *Runtime) Bind(ctx context.Context, name string, fn any) error {
+	return r.bind(ctx, name, fn, false)
+}
+
+// BindAsync is Bind for a function whose result the guest awaits. Several may
+// run at one time, up to Limits.InFlight.
+func (r *Runtime) BindAsync(ctx context.Context, name string, fn any) error {
+	return r.bind(ctx, name, fn, true)
+}
+
+// BindObject binds every exported method of a value, or every entry of a
+// map[string]Func or map[string]any, below a name. The names of methods begin in
+// lower case in the guest. If one cannot be bound, those before it are revoked.
+func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err error) {
+	members, err := membersOf(object)
+	if err != nil {
+		return err
+	}
+	var bound []string
+	defer func() {
+		if err != nil {
+			for _, b := range bound {
+				err = errors.Join(err, r.Revoke(ctx, b))
+			}
+		}
+	}()
+	for _, m := range members {
+		full := name + "." + m.name
+		if err := r.bind(ctx, full, m.fn, false); err != nil {
+			return err
+		}
+		bound = append(bound, full)
+	}
+	return nil
+}
+
+func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) error {
+	if !pathForm.MatchString(name) {
+		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
+	}
+	call, err := funcOf(fn)
+	if err != nil {
+		return err
+	}
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	defer func() { r.turn <- struct{}{} }()
+	token := r.register(name, call)
+	if token == 0 {
+		return failed(BindFailed, "%s is bound already", name)
+	}
+	answer, err := r.converse(ctx, &wire.Bind{Token: token, Name: name, Async: async})
+	if err == nil {
+		b, ok := answer.(*wire.Bound)
+		switch {
+		case !ok || b.Token != token:
+			err = r.end(failed(Protocol, "an answer to another binding"))
+		case b.Failure != nil:
+			err = &Error{Kind: BindFailed, Message: fmt.Sprintf("%s: %s", name, clean(b.Failure.Message, 400))}
+		}
+	}
+	if err != nil {
+		r.forget(name)
+	}
+	return err
+}
+
+// register gives a function its token, 0 for a name that is taken.
+func (r *Runtime) register(name string, call Func) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.names[name]; taken {
+		return 0
+	}
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:])
+		token := binary.LittleEndian.Uint64(b[:])
+		if _, used := r.bindings[token]; token != 0 && !used && !r.revoked[token] {
+			r.bindings[token] = &binding{name, call}
+			r.names[name] = token
+			return token
+		}
+	}
+}
+
+// forget drops a function's handler and returns its token, 0 for no such name.
+func (r *Runtime) forget(name string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	token := r.names[name]
+	if token != 0 {
+		delete(r.names, name)
+		delete(r.bindings, token)
+		r.revoked[token] = true
+	}
+	return token
+}
+
+// Revoke takes a function away. From its return on the handler is not called
+// any more; the guest's own name for it stays and throws.
+func (r *Runtime) Revoke(ctx context.Context, name string) error {
+	token := r.forget(name)
+	if token == 0 {
+		return failed(BindFailed, "%s is not bound", clean(name, 100))
+	}
+	if err := ctx.Err(); err != nil {
+		return &Error{Kind: Canceled, Err: context.Cause(ctx)}
+	}
+	if over := r.ended(nil); over != nil {
+		return over
+	}
+	if err := r.send(&wire.Revoke{Token: token}); err != nil {
+		return r.end(failed(WriteStall, "the worker does not read"))
+	}
+	return nil
+}
+
+// call answers one call of the guest, from a goroutine of its own.
+func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
+	r.calls++
+	limits := &r.p.limits
+	switch {
+	case m.CallID <= r.lastCall || m.EvalID != r.eval:
+		return failed(Protocol, "a call of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
+	case r.calls > limits.HostCalls:
+		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+	}
+	r.lastCall = m.CallID
+	r.mu.Lock()
+	b, revoked := r.bindings[m.Token], r.revoked[m.Token]
+	r.mu.Unlock()
+	if b == nil && !revoked {
+		return failed(Protocol, "a call of a function that was never bound")
+	}
+	if open := r.clk.call(); int64(open) > limits.InFlight {
+		return failed(Protocol, "%d calls at one time", open)
+	}
+	if b == nil {
+		r.answer(&wire.Answer{CallID: m.CallID, Failure: &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"}})
+		return nil
+	}
+	args, err := argumentsOf(m.Args, limits.budget())
+	if err != nil {
+		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
+	}
+	go b.run(ctx, r, m.CallID, args)
+	return nil
+}
+
+// run calls the function; it answers whatever becomes of it.
+func (b *binding) run(ctx context.Context, r *Runtime, id uint64, args []Value) {
+	answer := &wire.Answer{CallID: id, Failure: failureOf(errors.New("goexit"))}
+	defer func() {
+		if p := recover(); p != nil {
+			r.p.log.Error("a function of the host panicked", "name", b.name, "panic", p)
+		}
+		r.answer(answer)
+	}()
+	result, err := b.call(ctx, args)
+	if err != nil {
+		answer.Failure = failureOf(err)
+		return
+	}
+	value, err := encodeValue("result", result, r.p.limits.budget())
+	if err != nil {
+		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
+		answer.Failure = failureOf(err)
+		return
+	}
+	answer.Value, answer.Failure = value, nil
+}
+
+// answer sends an answer. The guest's time runs again before it has it.
+func (r *Runtime) answer(m *wire.Answer) {
+	r.clk.answered()
+	err := r.send(m)
+	var limit *wire.LimitError
+	if errors.As(err, &limit) {
+		err = r.send(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
+	}
+	if err != nil {
+		r.w.cancel() // whoever reads sees its end
+	}
+}
+
+// failureOf is what the guest sees of an error.
+func failureOf(err error) *wire.Failure {
+	var open *GuestError
+	if !errors.As(err, &open) {
+		return &wire.Failure{Kind: "host_error", Name: "Error", Message: "the function of the host failed"}
+	}
+	name := clean(open.Name, 100)
+	if name == "" {
+		name = "Error"
+	}
+	return &wire.Failure{Kind: "host_error", Name: name, Message: clean(open.Message, 8<<10)}
+}
+
+// argumentsOf decodes the arguments of a call: an array.
+func argumentsOf(v wire.Value, budget wire.Budget) ([]Value, error) {
+	all, err := decodeValue("arguments", v, budget)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := all.tree.([]any)
+	if !ok {
+		return nil, errors.New("they are no array")
+	}
+	out := make([]Value, len(list))
+	for i, a := range list {
+		out[i] = valueOf(a, fmt.Sprintf("args[%d]", i))
+	}
+	return out, nil
+}
+
+// member is one function of an object.
+type member struct {
+	name string
+	fn   any
+}
+
+// membersOf lists the functions of an object in order of their names.
+func membersOf(object any) ([]member, error) {
+	v := reflect.ValueOf(object)
+	var out []member
+	switch {
+	case !v.IsValid():
+	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String:
+		for _, k := range v.MapKeys() {
+			out = append(out, member{k.String(), v.MapIndex(k).Interface()})
+		}
+		sortMembers(out)
+	default:
+		for i := range v.NumMethod() {
+			name := v.Type().Method(i).Name
+			out = append(out, member{strings.ToLower(name[:1]) + name[1:], v.Method(i).Interface()})
+		}
+	}
+	if len(out) == 0 {
+		return nil, &api.FieldError{Field: "object", Value: fmt.Sprintf("%T", object), Reason: "has no exported method and is no map of functions"}
+	}
+	return out, nil
+}

@@ -1,0 +1,169 @@
+package js_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
+	"github.com/glovebox-dev/glovebox/js"
+)
+
+// open starts a runtime with the programs of this tree.
+func open(t testing.TB, o js.Options) *js.Runtime {
+	t.Helper()
+	o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
+	rt, err := js.New(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return rt
+}
+
+// text evaluates and returns the value as JSON.
+func text(t testing.TB, rt *js.Runtime, code string) string {
+	t.Helper()
+	v, err := rt.Eval(context.Background(), code)
+	if err != nil {
+		t.Fatalf("%s: %v", code, err)
+	}
+	b, err := v.MarshalJSON()
+	if err != nil {
+		t.Fatalf("%s: %v", code, err)
+	}
+	return string(b)
+}
+
+// kind evaluates and returns the kind of the error.
+func kind(t testing.TB, rt *js.Runtime, code string) js.Kind {
+	t.Helper()
+	v, err := rt.Eval(context.Background(), code)
+	if err == nil {
+		t.Errorf("%s came to %s", code, v)
+	}
+	return js.KindOf(err)
+}
+
+func TestEval(t *testing.T) {
+	rt := open(t, js.Options{})
+	for code, want := range map[string]string{
+		"[1, 2, 3].map(x => x * 2)":                                 "[2,4,6]",
+		"({ a: 'é\\ud800', b: [null, true], __proto__: { c: 1 } })": `{"a":"é\ud800","b":[null,true]}`,
+		"Promise.resolve(42)":                                       "42",
+		"(async () => { await null; return 'x' })()":                `"x"`,
+		"let kept = 1; kept":                                        "1",
+		"typeof process + typeof require + typeof Deno":             `"undefinedundefinedundefined"`,
+	} {
+		if got := text(t, rt, code); got != want {
+			t.Errorf("%s: %s, not %s", code, got, want)
+		}
+	}
+	if got := text(t, rt, "++kept"); got != "2" {
+		t.Errorf("a declaration did not stay: %s", got)
+	}
+	for code, want := range map[string]js.Kind{
+		"throw new TypeError('no')": js.Thrown, "throw 1": js.Thrown, "Promise.reject(new Error('late'))": js.Thrown,
+		"let (": js.SyntaxError, "new Promise(() => {})": js.NeverSettles, "() => 1": js.Unsupported, "Symbol()": js.Unsupported,
+		"let c = {}; c.c = c; c": js.Unsupported, "({ get x() { return 1 } })": js.Unsupported,
+	} {
+		if got := kind(t, rt, code); got != want {
+			t.Errorf("%s: %s, not %s", code, got, want)
+		}
+	}
+	if got := text(t, rt, "'alive'"); got != `"alive"` {
+		t.Error(got)
+	}
+}
+
+// The error of a guest has its own name, message and stack, without a frame of
+// ours.
+//
+// proves part of G-09
+func TestGuestError(t *testing.T) {
+	rt := open(t, js.Options{})
+	if err := rt.Bind(context.Background(), "fail", func() error { return errors.New("secret /etc/passwd") }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := rt.Eval(context.Background(), "function inner() { throw new RangeError('deep\\u202e') }\ninner()")
+	var e *js.Error
+	if !errors.As(err, &e) || e.Name != "RangeError" || e.Message != "deep" || !strings.HasPrefix(e.Stack, "inner@eval:1:") {
+		t.Errorf("%#v", e)
+	}
+	if got := text(t, rt, "try { fail() } catch (e) { [e.name, e.message, e.stack, Object.getOwnPropertyNames(e).join()] }"); strings.Contains(got, "secret") ||
+		strings.Contains(got, "glovebox") || strings.Contains(got, "native") || !strings.Contains(got, "the function of the host failed") {
+		t.Errorf("%s", got)
+	}
+}
+
+// What the guest can be told of nothing: no number of a limit is clamped.
+func TestOptionsAreRefused(t *testing.T) {
+	for field, o := range map[string]js.Options{
+		"limits.timeout_ms":   {Limits: js.Limits{TimeoutMS: -1}},
+		"limits.memory_bytes": {Limits: js.Limits{MemoryBytes: 1}},
+		"limits.hard_ms":      {Limits: js.Limits{TimeoutMS: 500, HardMS: 100}},
+		"jit":                 {JIT: "ludicrous"},
+		"sandbox":             {Sandbox: "off"},
+		"allow":               {Allow: []string{"process"}},
+		"clock":               {Clock: new(int64)},
+	} {
+		if field == "clock" {
+			*o.Clock = -1
+		}
+		o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
+		_, err := js.New(context.Background(), o)
+		var f *api.FieldError
+		if !errors.As(err, &f) || f.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// A runtime survives its soft timeout, and a function of the engine that never
+// looks costs the worker at the hard one.
+//
+// proves part of G-05 G-15
+func TestTimeouts(t *testing.T) {
+	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 8000}})
+	if got := kind(t, rt, "for (;;) ;"); got != js.Timeout {
+		t.Errorf("a loop: %s", got)
+	}
+	if got := text(t, rt, "1"); got != "1" {
+		t.Error(got)
+	}
+	if got := kind(t, rt, "let o = []; o[2**32-2] = 1; o.sort(); o.join()"); got != js.HardTimeout && got != js.MemoryLimit && got != js.Timeout && got != js.Thrown {
+		t.Errorf("a sparse array: %s", got)
+	}
+	microtasks := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 2000}})
+	begin := time.Now()
+	if got := kind(t, microtasks, "const again = () => Promise.resolve().then(again); again()"); got != js.HardTimeout {
+		t.Errorf("microtasks: %s", got)
+	}
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if got := kind(t, microtasks, "1"); got != js.Closed && got != "" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// More memory than the kernel gives ends the worker, and the kernel says so.
+func TestMemory(t *testing.T) {
+	rt := open(t, js.Options{Limits: js.Limits{MemoryBytes: 64 << 20}})
+	if got := kind(t, rt, "const all = []; for (;;) all.push('x'.repeat(1 << 20) + all.length)"); got != js.MemoryLimit {
+		t.Errorf("%s", got)
+	}
+	if got := kind(t, rt, "1"); got != js.Closed {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+func TestMain(m *testing.M) { os.Exit(m.Run()) }

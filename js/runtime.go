@@ -1,0 +1,406 @@
+package js
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/wire"
+)
+
+// Runtime is one guest and its global object, which last until Close. It runs
+// one thing at a time: what comes beside it, also from inside a function of the
+// host, is refused with [Busy] at once, so that nothing waits for itself. An
+// error of a kind that ended the worker closes it.
+type Runtime struct {
+	p    *Pool
+	pool *Pool // its own, closed with it
+	w    *worker
+	turn chan struct{}
+	clk  clock
+	// stall guards the deadline of writes, which answers of calls share.
+	stall sync.Mutex
+
+	mu       sync.Mutex
+	over     *Error // why nothing runs any more
+	bindings map[uint64]*binding
+	names    map[string]uint64
+	revoked  map[uint64]bool
+
+	// Of the evaluation that runs, used by its goroutine alone.
+	eval     uint64
+	timeout  time.Duration // of the evaluation
+	lastCall uint64
+	calls    int64 // in the life of the runtime
+	console  int64 // bytes of this evaluation
+
+	once sync.Once
+}
+
+func newRuntime(p *Pool, w *worker) *Runtime {
+	r := &Runtime{p: p, w: w, turn: make(chan struct{}, 1), bindings: map[uint64]*binding{}, names: map[string]uint64{}, revoked: map[uint64]bool{}}
+	r.clk.deadline = w.ch.SetReadDeadline
+	r.turn <- struct{}{}
+	return r
+}
+
+// Script is one piece of source.
+type Script struct {
+	Name string // in stacks of errors; "eval" if empty
+	Code string
+	// Module takes Code as an ECMAScript module, whose namespace is the value.
+	Module bool
+	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
+	TimeoutMS int64
+}
+
+// Usage is what an evaluation took.
+type Usage struct {
+	Calls     int64         // of functions of the host
+	Guest     time.Duration // with no function of the host running
+	Host      time.Duration // waiting for functions of the host
+	HeapBytes int64         // of the engine, as the worker says
+}
+
+// Eval runs a script and returns the value of its last expression. A promise is
+// awaited. What it declares at its top stays for the next evaluation.
+func (r *Runtime) Eval(ctx context.Context, code string) (Value, error) {
+	v, _, err := r.Run(ctx, Script{Code: code})
+	return v, err
+}
+
+// EvalModule runs an ECMAScript module and returns its namespace.
+func (r *Runtime) EvalModule(ctx context.Context, name, code string) (Value, error) {
+	v, _, err := r.Run(ctx, Script{Name: name, Code: code, Module: true})
+	return v, err
+}
+
+// Run runs a script and says what it took.
+func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
+	m, err := r.message(s)
+	if err != nil {
+		return Value{}, Usage{}, err
+	}
+	if err := r.enter(ctx); err != nil {
+		return Value{}, Usage{}, err
+	}
+	defer func() { r.turn <- struct{}{} }()
+	r.eval++
+	m.ID, r.console = r.eval, 0
+	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
+	done, err := r.converse(ctx, m)
+	if err != nil {
+		return Value{}, r.usage(nil), err
+	}
+	v, err := r.outcome(done)
+	return v, r.usage(done), err
+}
+
+// message checks a script.
+func (r *Runtime) message(s Script) (*wire.Eval, error) {
+	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
+	if s.Module {
+		m.Kind = wire.EvalModule
+	}
+	if m.Name == "" {
+		m.Name = "eval"
+	}
+	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
+		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
+	}
+	if _, err := wire.AppendPayload(nil, &wire.Eval{ID: 1, Kind: m.Kind, Name: m.Name}); err != nil {
+		return nil, &api.FieldError{Field: "name", Value: clean(s.Name, 100), Reason: "must be at most 1,024 bytes of UTF-8"}
+	}
+	if len(s.Code) > wire.MaxPayload-4<<10 {
+		return nil, &api.FieldError{Field: "code", Value: len(s.Code), Reason: "must be less than 16 MiB"}
+	}
+	return m, nil
+}
+
+// enter takes the runtime for one thing.
+func (r *Runtime) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+	}
+	select {
+	case <-r.turn:
+	default:
+		return r.ended(failed(Busy, "the runtime runs something else"))
+	}
+	if over := r.ended(nil); over != nil {
+		r.turn <- struct{}{}
+		return over
+	}
+	return nil
+}
+
+// ended is why the runtime is over, or else what is given.
+func (r *Runtime) ended(otherwise *Error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.over != nil:
+		return &Error{Kind: Closed, Message: "since: " + r.over.Error(), Err: r.over}
+	case otherwise != nil:
+		return otherwise
+	}
+	return nil
+}
+
+// why is what ended the runtime, nil while it has not ended.
+func (r *Runtime) why() *Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
+}
+
+// converse sends a message and serves the worker until it has answered it.
+func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, error) {
+	limits := &r.p.limits
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, r.w.cancel)()
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel() // what a function of the host still does for nobody
+	r.clk.begin(time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	defer r.clk.end()
+	watch := r.watchCPU()
+	defer watch()
+	if err := r.send(m); err != nil {
+		return nil, r.broken(ctx, err)
+	}
+	for {
+		answer, err := r.w.in.Read()
+		if err != nil {
+			return nil, r.broken(ctx, err)
+		}
+		done, why := r.serve(inner, answer)
+		if why != nil {
+			return nil, r.end(why)
+		}
+		if done {
+			return answer, nil
+		}
+	}
+}
+
+// serve does what one message asks for; true is for one that answers the host.
+func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
+	switch m := m.(type) {
+	case *wire.Done:
+		if m.ID != r.eval {
+			return false, failed(Protocol, "an answer to another evaluation")
+		}
+		return true, nil
+	case *wire.Bound:
+		return true, nil
+	case *wire.Call:
+		return false, r.call(ctx, m)
+	case *wire.Console:
+		return false, r.print(m)
+	case *wire.Import:
+		// Every module was given at the start.
+		err := r.send(&wire.Imported{CallID: m.CallID, Failure: &wire.Failure{Kind: string(ModuleMissing), Name: "Error", Message: "no such module"}})
+		if err != nil {
+			return false, failed(Crashed, "%v", err)
+		}
+		return false, nil
+	case *wire.Fatal:
+		return false, failed(Crashed, "%s: %s", m.Kind, clean(m.Message, 400))
+	}
+	return false, failed(Protocol, "message %T out of turn", m)
+}
+
+// print passes console text on, up to its limit; the worker cuts it at the same
+// place, so that what is far beyond is no honest worker's.
+func (r *Runtime) print(m *wire.Console) *Error {
+	for i, s := range m.Text {
+		r.console += int64(len(s))
+		m.Text[i] = clean(s, len(s))
+	}
+	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
+		return failed(Protocol, "console text beyond its limit")
+	}
+	if r.p.opts.Console != nil {
+		text := ""
+		for i, s := range m.Text {
+			if i > 0 {
+				text += " "
+			}
+			text += s
+		}
+		r.p.opts.Console(levels[m.Level], text)
+	}
+	return nil
+}
+
+// send writes one message; the worker has WriteStallMS to take it.
+func (r *Runtime) send(m wire.Message) error {
+	r.stall.Lock()
+	defer r.stall.Unlock()
+	_ = r.w.ch.SetWriteDeadline(time.Now().Add(time.Duration(r.p.limits.WriteStallMS) * time.Millisecond))
+	return r.w.out.Write(m)
+}
+
+// broken says why the conversation cannot go on, and ends the runtime.
+func (r *Runtime) broken(ctx context.Context, err error) error {
+	var limit *wire.LimitError
+	switch {
+	case r.why() != nil: // Close, or a limit that another goroutine holds
+		r.w.end()
+		return r.why()
+	case ctx.Err() != nil:
+		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
+		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
+	case isTimeout(err) && r.writing(err):
+		return r.end(failed(WriteStall, "the worker does not read"))
+	case isTimeout(err):
+		return r.end(failed(r.clk.over(), "the worker was killed"))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
+	}
+	took := r.clk.soFar()
+	why := r.w.cause() // the end of its channel is the end of a worker
+	if why.Kind == Crashed && took >= r.timeout {
+		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
+		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
+	}
+	return r.end(why)
+}
+
+// writing tells an error of a write from one of a read.
+func (r *Runtime) writing(err error) bool {
+	var path *os.PathError
+	return errors.As(err, &path) && path.Op == "write"
+}
+
+// end ends the worker; the first reason is the one that is kept.
+func (r *Runtime) end(why *Error) error {
+	r.shut(why)
+	return why
+}
+
+func (r *Runtime) shut(why *Error) {
+	r.mu.Lock()
+	if r.over == nil {
+		r.over = why
+	}
+	r.mu.Unlock()
+	r.once.Do(func() {
+		r.p.drop(r.w)
+		r.p.out.Delete(r)
+		if r.pool != nil {
+			go func() { _ = r.pool.Close() }()
+		}
+	})
+}
+
+// cpuEvery is how often processor time is looked at.
+const cpuEvery = 100 * time.Millisecond
+
+// watchCPU ends the runtime when the evaluation takes more processor time than
+// its limit, and returns what stops it. An evaluation shorter than a look costs
+// a timer.
+func (r *Runtime) watchCPU() (stop func()) {
+	var mu sync.Mutex
+	var base time.Duration
+	stopped, first := false, true
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(cpuEvery, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
+		}
+		used, ok := r.w.ch.CPU()
+		if first {
+			first, base = false, used
+		}
+		if ok && used-base > time.Duration(r.p.limits.CPUMS)*time.Millisecond {
+			go r.shut(failed(CPULimit, "more than %d ms", r.p.limits.CPUMS))
+			return
+		}
+		timer.Reset(cpuEvery)
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
+}
+
+// guestKinds are what a worker may say of its guest.
+var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported, ModuleMissing}
+
+// outcome decodes what an evaluation came to.
+func (r *Runtime) outcome(m wire.Message) (Value, error) {
+	done := m.(*wire.Done)
+	if done.Failure != nil {
+		return Value{}, r.failure(done.Failure)
+	}
+	v, err := decodeValue("result", done.Value, r.p.limits.budget())
+	if err != nil {
+		if errors.Is(err, wire.ErrLimit) {
+			return Value{}, &Error{Kind: ResultLimit, Message: err.Error(), Err: err}
+		}
+		return Value{}, r.end(&Error{Kind: Protocol, Message: "the result: " + err.Error(), Err: err})
+	}
+	return v, nil
+}
+
+// failure is the error of what the worker says of its guest.
+func (r *Runtime) failure(f *wire.Failure) error {
+	if !slices.Contains(guestKinds, Kind(f.Kind)) {
+		return r.end(failed(Protocol, "an error of kind %q", f.Kind))
+	}
+	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10)}
+}
+
+// guestName is the name of a guest's error, "Error" for one that claims to be a
+// failure of the host.
+func guestName(s string) string {
+	s = clean(s, 100)
+	for _, k := range hostNames {
+		if s == k {
+			return "Error"
+		}
+	}
+	return s
+}
+
+// usage of the evaluation that has just ended.
+func (r *Runtime) usage(m wire.Message) Usage {
+	guest, host := r.clk.used()
+	u := Usage{Guest: guest, Host: host}
+	if done, ok := m.(*wire.Done); ok {
+		u.Calls, u.HeapBytes = int64(done.Usage.Calls), int64(min(done.Usage.HeapBytes, 1<<62))
+	}
+	return u
+}
+
+// Engine is what runs the guest.
+func (r *Runtime) Engine() Engine { return r.w.engine }
+
+// Evidence is what was seen of the worker before any guest code.
+func (r *Runtime) Evidence() api.Evidence { return r.w.proof }
+
+// Close ends the worker and returns when nothing is left of it. It is
+// idempotent and safe beside a running evaluation, which then ends with
+// [Closed].
+func (r *Runtime) Close() error {
+	r.shut(failed(Closed, "by Close"))
+	if r.pool != nil {
+		return r.pool.Close()
+	}
+	<-r.w.done
+	return nil
+}
