@@ -46,11 +46,16 @@ func build() error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	init, err := os.ReadFile(testenv.Init())
-	if err != nil {
-		return err
+	for name, from := range map[string]string{"glovebox-init": testenv.Init(), "glovebox-js": testenv.Worker()} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(bin, name), b, 0o755); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(bin, "glovebox-init"), init, 0o755)
+	return nil
 }
 
 // program is the glovebox under test.
