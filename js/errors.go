@@ -12,14 +12,13 @@ type Kind string
 
 // What the guest did. The runtime goes on.
 const (
-	SyntaxError   Kind = "syntax_error"   // the source does not parse
-	Thrown        Kind = "thrown"         // the guest threw, or its promise was rejected
-	NeverSettles  Kind = "never_settles"  // the promise that was awaited has nothing left that could settle it
-	Timeout       Kind = "timeout"        // of TimeoutMS
-	ResultLimit   Kind = "result_limit"   // the result has too many bytes, nodes or levels
-	Unsupported   Kind = "unsupported"    // the result is, or holds, what cannot cross: a function, a symbol, an accessor
-	ModuleMissing Kind = "module_missing" // nobody has the module that is imported
-	BindFailed    Kind = "bind_failed"    // the name is taken in the guest
+	SyntaxError  Kind = "syntax_error"  // the source does not parse
+	Thrown       Kind = "thrown"        // the guest threw, or its promise was rejected
+	NeverSettles Kind = "never_settles" // the promise that was awaited has nothing left that could settle it
+	Timeout      Kind = "timeout"       // of TimeoutMS
+	ResultLimit  Kind = "result_limit"  // the result has too many bytes, nodes or levels
+	Unsupported  Kind = "unsupported"   // the result is, or holds, what cannot cross: a function, a symbol, an accessor
+	BindFailed   Kind = "bind_failed"   // the name is taken in the guest
 )
 
 // What ended the worker. The runtime is closed.
@@ -133,7 +132,7 @@ func (e *GuestError) Error() string { return e.Message }
 // failure of the host.
 var hostNames = func() (names []string) {
 	for _, k := range []Kind{Timeout, HardTimeout, CPULimit, MemoryLimit, HostWait, CallLimit, Denied, Crashed, Protocol, WriteStall,
-		Canceled, Closed, Expired, Busy, Unavailable, EngineMissing, SetupFailed, PoolFull, BadArgument, ResultLimit, Unsupported, NeverSettles, ModuleMissing, BindFailed} {
+		Canceled, Closed, Expired, Busy, Unavailable, EngineMissing, SetupFailed, PoolFull, BadArgument, ResultLimit, Unsupported, NeverSettles, BindFailed} {
 		camel := ""
 		for part := range strings.SplitSeq(string(k), "_") {
 			camel += strings.ToUpper(part[:1]) + part[1:]

@@ -69,8 +69,6 @@ type Options struct {
 	// Allow gives back globals that are absent by default: "WebAssembly",
 	// "Atomics" (with SharedArrayBuffer) and "WeakRef" (with FinalizationRegistry).
 	Allow []string
-	// Modules are those that a guest may import, by specifier.
-	Modules map[string]string
 	// Console gets what the guest writes to its console, one call at a time and
 	// before the evaluation ends; its time counts as the guest's. By default it is
 	// dropped. The text has passed the output filter.

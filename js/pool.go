@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,7 +31,6 @@ type Pool struct {
 	size    PoolOptions
 	limits  Limits
 	allow   wire.Globals
-	modules []wire.Module
 	library library.Library
 	files   []string // that the engine maps
 	log     *slog.Logger
@@ -154,12 +152,6 @@ func (p *Pool) check() (cell.Mode, error) {
 			return "", &api.FieldError{Field: "allow", Value: name, Reason: `must be "WebAssembly", "Atomics" or "WeakRef"`}
 		}
 		p.allow |= g
-	}
-	for _, specifier := range slices.Sorted(maps.Keys(o.Modules)) {
-		p.modules = append(p.modules, wire.Module{Specifier: specifier, Source: o.Modules[specifier]})
-	}
-	if _, err := wire.AppendPayload(nil, p.open()); err != nil {
-		return "", &api.FieldError{Field: "modules", Value: len(o.Modules), Reason: "cannot be given to a worker: " + err.Error()}
 	}
 	return mode, nil
 }

@@ -54,8 +54,6 @@ func newRuntime(p *Pool, w *worker) *Runtime {
 type Script struct {
 	Name string // in stacks of errors; "eval" if empty
 	Code string
-	// Module takes Code as an ECMAScript module, whose namespace is the value.
-	Module bool
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
 	TimeoutMS int64
 }
@@ -72,12 +70,6 @@ type Usage struct {
 // awaited. What it declares at its top stays for the next evaluation.
 func (r *Runtime) Eval(ctx context.Context, code string) (Value, error) {
 	v, _, err := r.Run(ctx, Script{Code: code})
-	return v, err
-}
-
-// EvalModule runs an ECMAScript module and returns its namespace.
-func (r *Runtime) EvalModule(ctx context.Context, name, code string) (Value, error) {
-	v, _, err := r.Run(ctx, Script{Name: name, Code: code, Module: true})
 	return v, err
 }
 
@@ -105,9 +97,6 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 // message checks a script.
 func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
-	if s.Module {
-		m.Kind = wire.EvalModule
-	}
 	if m.Name == "" {
 		m.Name = "eval"
 	}
@@ -204,13 +193,6 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 		return false, r.call(ctx, m)
 	case *wire.Console:
 		return false, r.print(m)
-	case *wire.Import:
-		// Every module was given at the start.
-		err := r.send(&wire.Imported{CallID: m.CallID, Failure: &wire.Failure{Kind: string(ModuleMissing), Name: "Error", Message: "no such module"}})
-		if err != nil {
-			return false, failed(Crashed, "%v", err)
-		}
-		return false, nil
 	case *wire.Fatal:
 		return false, failed(Crashed, "%s: %s", m.Kind, clean(m.Message, 400))
 	}
@@ -339,7 +321,7 @@ func (r *Runtime) watchCPU() (stop func()) {
 }
 
 // guestKinds are what a worker may say of its guest.
-var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported, ModuleMissing}
+var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported}
 
 // outcome decodes what an evaluation came to.
 func (r *Runtime) outcome(m wire.Message) (Value, error) {

@@ -223,7 +223,7 @@ func (w *worker) cause() *Error {
 func (p *Pool) open() *wire.Open {
 	o := &wire.Open{
 		ClockMS: uint64(max(time.Now().UnixMilli(), 0)), Locale: "en-US", Zone: "UTC", StrictEval: p.opts.StrictEval,
-		TimeoutMS: uint64(p.limits.TimeoutMS), Limits: p.limits.wire(), Allow: p.allow, Modules: p.modules,
+		TimeoutMS: uint64(p.limits.TimeoutMS), Limits: p.limits.wire(), Allow: p.allow,
 	}
 	if p.opts.Clock != nil {
 		o.ClockMS, o.Frozen = uint64(*p.opts.Clock), true

@@ -256,7 +256,7 @@ func evalStatus(ctx context.Context, err error) int {
 		return exitInterrupted
 	}
 	switch js.KindOf(err) {
-	case js.SyntaxError, js.Thrown, js.NeverSettles, js.ModuleMissing:
+	case js.SyntaxError, js.Thrown, js.NeverSettles:
 		return exitScript
 	case js.Timeout, js.HardTimeout, js.CPULimit:
 		return exitScriptTime

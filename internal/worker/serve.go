@@ -186,9 +186,8 @@ func (s *server) run(m *wire.Eval) error {
 	if err := s.settlePending(); err != nil {
 		return err
 	}
-	if m.Kind == wire.EvalModule {
-		s.failure = &wire.Failure{Kind: "module_missing", Name: "Error", Message: "modules are not linked"}
-		return nil
+	if m.Kind != wire.EvalScript {
+		return fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
 	}
 	v, err := s.js.Evaluate(m.Source, m.Name, 1)
 	if err != nil {
