@@ -27,7 +27,7 @@ build: ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of thei
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
 	$(BUILD) -o bin/glovebox-js ./cmd/glovebox-js
-	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init
+	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init bin/glovebox-js
 
 warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm
 	@bin/glovebox languages --warm --cache-dir .cache/warm >/dev/null
@@ -73,6 +73,7 @@ fmt: ## format the Go files
 install-deps: ## python3, bash, gcc and JavaScriptCore, if they are missing (Debian, as root)
 	@missing=; for p in python3 bash gcc; do test -x /usr/bin/$$p || missing="$$missing $$p"; done; \
 	  test -e /usr/include/stdio.h || missing="$$missing libc6-dev"; \
+	  ls /usr/lib/*/libjavascriptcoregtk-*.so.* 2>/dev/null | grep -q . || missing="$$missing libjavascriptcoregtk-6.0-1"; \
 	  ls /usr/lib/*-linux-gnu/libjavascriptcoregtk-*.so.* >/dev/null 2>&1 || missing="$$missing libjavascriptcoregtk-6.0-1"; \
 	  test -z "$$missing" && exit 0; \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -54,7 +54,7 @@ func main() {
 const licenses = "docs/licenses.md"
 
 // programs are what is built and shipped.
-var programs = []string{"glovebox", "glovebox-init"}
+var programs = []string{"glovebox", "glovebox-init", "glovebox-js"}
 
 // golang runs the go command and returns what it prints.
 func golang(args ...string) (string, error) {

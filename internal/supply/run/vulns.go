@@ -27,7 +27,7 @@ const (
 
 // shipped is what users run: the library and the programs. It is scanned as source,
 // which tells what is called; the built programs have no symbols to tell it by.
-var shipped = []string{".", "./cmd/glovebox", "./cmd/glovebox-init"}
+var shipped = []string{".", "./cmd/glovebox", "./cmd/glovebox-init", "./cmd/glovebox-js"}
 
 // vulnerabilities scans what is shipped. Without a database
 // nothing is scanned, nothing is counted as passed, and it says so. The last line is
