@@ -122,6 +122,20 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// Every cell is begun once, the longest first.
+func TestLongestFirst(t *testing.T) {
+	order := longestFirst(Table())
+	if first := Table()[order[0]]; !strings.Contains(first.Tests, "host") {
+		t.Errorf("%s is first", first.Name())
+	}
+	slices.Sort(order)
+	for i, n := range order {
+		if i != n {
+			t.Fatalf("%v is no order of %d cells", order, len(Table()))
+		}
+	}
+}
+
 // layers are those of a host that lacks some.
 func layers(lacks ...string) (out []api.Layer) {
 	for _, n := range []string{"namespaces", "landlock", "seccomp", "cgroup", "time"} {

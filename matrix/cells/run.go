@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,7 +85,7 @@ func Run(ctx context.Context, cells []Cell, o Options) ([]*Result, error) {
 			}
 		})
 	}
-	for i := range cells {
+	for _, i := range longestFirst(cells) {
 		if ctx.Err() != nil {
 			break
 		}
@@ -92,6 +94,24 @@ func Run(ctx context.Context, cells []Cell, o Options) ([]*Result, error) {
 	close(next)
 	workers.Wait()
 	return results, context.Cause(ctx)
+}
+
+// longestFirst are the places of the cells in the order in which they are begun,
+// so that no long one is left over for one machine at the end.
+func longestFirst(cells []Cell) []int {
+	order := make([]int, len(cells))
+	weight := func(i int) int {
+		w := 0
+		for _, word := range strings.Fields(cells[i].Tests) {
+			w -= map[string]int{"host": 4, "newhost": 4, "sweep": 2, "kernel": 1}[word]
+		}
+		return w
+	}
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return weight(a) - weight(b) })
+	return order
 }
 
 // stepsOf are the programs that run in the cells of an architecture.
