@@ -2,6 +2,7 @@ package glovebox
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/seccomp"
@@ -20,7 +21,7 @@ func checkProfiles(profiles map[string][]string) error {
 	for name, calls := range profiles {
 		field := "Profiles." + name
 		p, err := seccomp.Load(name, seccomp.Options{})
-		if err != nil {
+		if err != nil || !slices.Contains(seccomp.Profiles(), name) {
 			return &FieldError{Field: field, Reason: "there is no such profile"}
 		}
 		for _, call := range calls {

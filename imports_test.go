@@ -59,7 +59,7 @@ never cmd/glovebox-init: os/signal net net/http
 # The outside of a cell. It talks to the inside only through cellproto.
 internal/cell:       api internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 internal/cell:       golang.org/x/sys/...
-tests internal/cell: internal/cellinit
+tests internal/cell: internal/cellinit internal/jsc/library
 
 # The JavaScript engine. Host programs may look for its file, and never load it.
 internal/jsc/library: golang.org/x/sys/...

@@ -33,7 +33,7 @@ func (b *Box) resolve(p *Program) (*cell.Job, error) {
 	}
 	job := &cell.Job{Profile: cell.DefaultProfile, Loopback: p.Network == api.NetworkLoopback, Artifacts: p.Artifacts}
 	if p.Profile != "" {
-		if _, err := seccomp.Load(p.Profile, seccomp.Options{}); err != nil {
+		if !slices.Contains(seccomp.Profiles(), p.Profile) {
 			return nil, &FieldError{Field: "profile", Value: fmt.Sprintf("%q", p.Profile), Reason: "is not known"}
 		}
 		job.Profile = p.Profile

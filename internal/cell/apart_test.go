@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -224,12 +225,19 @@ func TestCellsApart(t *testing.T) {
 func TestIDOfALivingCellIsKept(t *testing.T) {
 	h := &Host{log: slog.New(slog.DiscardHandler), ids: &idRange{next: 1, used: map[int]bool{}}}
 	for message, kept := range map[cellproto.LaunchType]bool{cellproto.LaunchExited: false, cellproto.LaunchFailed: true} {
+		cmd := exec.Command("true")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
 		id, err := h.ids.take()
 		if err != nil {
 			t.Fatal(err)
 		}
-		pidfd, err := unix.PidfdOpen(os.Getpid(), 0) // only closed
+		pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
 		s := &slot{l: &launcher{dead: make(chan struct{})}, ch: make(chan answer, 1)}

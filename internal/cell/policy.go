@@ -25,7 +25,7 @@ type policy struct {
 
 func loadPolicy(k kind, additions []string, off func(layer string) bool) (*policy, error) {
 	p, err := seccomp.Load(k.profile, seccomp.Options{Loopback: k.loopback})
-	if err != nil {
+	if err != nil || k.profile == sealedProfile {
 		return nil, &api.FieldError{Field: "profile", Value: k.profile, Reason: "no such profile"}
 	}
 	if len(additions) > 0 {
@@ -51,6 +51,9 @@ func loadPolicy(k kind, additions []string, off func(layer string) bool) (*polic
 func (h *Host) policy(k kind) (*policy, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if (k.profile == WorkerProfile) != (h.cfg.Worker != nil) { // a worker's is for Glovebox's own program alone
+		return nil, &api.FieldError{Field: "profile", Value: k.profile, Reason: "no such profile"}
+	}
 	key := k.listed()
 	p := h.policies[key]
 	if p == nil {

@@ -17,6 +17,9 @@ import (
 // loaded what it needs.
 const WorkerProfile = "worker"
 
+// sealedProfile is what such a program puts itself under; no cell is made with it.
+const sealedProfile = "sealed"
+
 // WorkerPath is where the program of a worker lies in its cell.
 const WorkerPath = "/glovebox-js"
 

@@ -3,12 +3,16 @@ package cell
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/jsc/library"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
@@ -37,8 +41,26 @@ func (h *Host) workerJob() *Job {
 	return &Job{Profile: WorkerProfile, Argv: []string{WorkerPath}, Limits: h.cfg.Worker.Limits}
 }
 
+// closure is a program with all that it maps.
+func closure(t *testing.T, program string) (string, []string) {
+	t.Helper()
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := library.Closure(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return real, slices.DeleteFunc(files, func(f string) bool { return f == real })
+}
+
+// A host for one program gives it a socket and shows it nothing but its files.
+//
+// proves part of O-17
 func TestWorkerSpeaksOverItsChannel(t *testing.T) {
-	h := openWorkers(t, "/usr/bin/cat", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+	program, files := closure(t, "/usr/bin/cat")
+	h := openWorkers(t, program, files...)
 	r, err := h.Run(context.Background(), h.workerJob(), Streams{Channel: func(c *Channel) {
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			t.Error(err)
@@ -53,8 +75,46 @@ func TestWorkerSpeaksOverItsChannel(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	if err != nil || r.Verdict != api.OK || r.Stdout != "hello" {
+	if err != nil || r.Verdict != api.OK || r.Stdout != "hello" || r.Evidence.Profile != WorkerProfile {
 		t.Fatalf("%v %+v", err, r)
 	}
-	t.Logf("%+v", r.Evidence)
+	for path, why := range map[string]string{"/usr/bin/true": "No such file", "/etc/passwd": "Permission denied", "/box": "Permission denied", "/": "Permission denied"} {
+		job := h.workerJob()
+		job.Argv = append(job.Argv, path)
+		r, err := h.Run(context.Background(), job, Streams{Channel: func(*Channel) {}})
+		if err != nil || r.Verdict != api.Error || !strings.Contains(r.Stderr, why) && !strings.Contains(r.Stderr, "Is a directory") {
+			t.Errorf("%s: %v %+v", path, err, r)
+		}
+	}
+	// No other profile is made by this host, nor a worker's by another.
+	other := trueJob(t, h)
+	if r, err := h.Run(context.Background(), other, Streams{}); err != nil || r.Verdict != api.SetupFailed {
+		t.Errorf("a language in a host of workers: %v %+v", err, r)
+	}
+	o := openHost(t, 0)
+	job := trueJob(t, o)
+	job.Profile = WorkerProfile
+	if r, err := o.Run(context.Background(), job, Streams{}); err != nil || r.Verdict != api.SetupFailed {
+		t.Errorf("a worker in another host: %v %+v", err, r)
+	}
+}
+
+// A program that does not seal itself is found by its filters, whatever it says.
+//
+// proves part of H-2
+func TestUnsealedIsFound(t *testing.T) {
+	program, files := closure(t, "/usr/bin/cat")
+	h := openWorkers(t, program, files...)
+	found := make(chan error, 1)
+	_, err := h.Run(context.Background(), h.workerJob(), Streams{Channel: func(c *Channel) {
+		_, err := c.Sealed()
+		found <- err
+		c.Close()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-found; err == nil || !strings.Contains(err.Error(), "no more than init") {
+		t.Errorf("%v", err)
+	}
 }

@@ -61,6 +61,10 @@ func Load(profile string, opts Options) (*Policy, error) {
 	return newPolicy(p.rows)
 }
 
+// Profiles are those that a program of a caller may run under. The others are
+// for Glovebox's own programs, which need calls that no guest gets.
+func Profiles() []string { return []string{"language", "compile"} }
+
 // newPolicy freezes rows and works out the canonical text and its hash.
 func newPolicy(rows map[string]*row) (*Policy, error) {
 	all, err := tables()
