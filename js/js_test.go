@@ -130,7 +130,7 @@ func TestOptionsAreRefused(t *testing.T) {
 // A runtime survives its soft timeout, and a function of the engine that never
 // looks costs the worker at the hard one.
 //
-// proves part of G-05 G-15
+// proves part of G-15
 func TestTimeouts(t *testing.T) {
 	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 8000}})
 	if got := kind(t, rt, "for (;;) ;"); got != js.Timeout {
@@ -138,9 +138,6 @@ func TestTimeouts(t *testing.T) {
 	}
 	if got := text(t, rt, "1"); got != "1" {
 		t.Error(got)
-	}
-	if got := kind(t, rt, "let o = []; o[2**32-2] = 1; o.sort(); o.join()"); got != js.HardTimeout && got != js.MemoryLimit && got != js.Timeout && got != js.Thrown {
-		t.Errorf("a sparse array: %s", got)
 	}
 	microtasks := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 2000}})
 	begin := time.Now()
@@ -152,6 +149,52 @@ func TestTimeouts(t *testing.T) {
 	}
 	if got := kind(t, microtasks, "1"); got != js.Closed && got != "" {
 		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// What programs try against an engine, and what each comes to: an error that
+// leaves the runtime usable, or a worker less.
+//
+// proves part of G-04 G-05 G-10
+func TestHostilePrograms(t *testing.T) {
+	limits := js.Limits{TimeoutMS: 1000, HardMS: 20_000, MemoryBytes: 128 << 20}
+	rt := open(t, js.Options{Limits: limits})
+	for code, want := range map[string]string{
+		"let o = []; o[2**32-2] = 1; o.sort(); 1": "timeout ",
+		`/^(a+)+$/.test("a".repeat(40)+"b")`:      "timeout ",
+		"(2n ** 100000n) ** 100000n":              "thrown RangeError",
+		"(function f() { return f() })()":         "thrown RangeError",
+		`JSON.parse("[".repeat(1e6))`:             "thrown SyntaxError",
+		`eval("(".repeat(1e5))`:                   "thrown RangeError",
+		`new RegExp("(".repeat(1e3))`:             "thrown SyntaxError",
+		"new Uint8Array(2**33)":                   "thrown RangeError",
+		`let s = "a"; for (;;) s += s`:            "thrown RangeError",
+		"Promise.reject(2)":                       "thrown ",
+		"2n ** 1000000n":                          "",
+		"new Array(2**32-1)":                      "result_limit RangeError",
+		"let deep = []; for (let i = 0; i < 1e5; i++) deep = [deep]; deep": "result_limit RangeError",
+		"Object.create(new Proxy({}, {}))":                                 "",
+	} {
+		_, err := rt.Eval(ctx, "{"+code+"}")
+		got := ""
+		var e *js.Error
+		if errors.As(err, &e) {
+			got = string(e.Kind) + " " + e.Name
+		}
+		if got != want {
+			t.Errorf("%s: %q (%v), not %q", code, got, err, want)
+		}
+		if js.KindOf(err) == js.Closed {
+			t.Fatal("the runtime is gone")
+		}
+	}
+	if got := text(t, rt, "'alive'"); got != `"alive"` {
+		t.Error(got)
+	}
+	for _, code := range []string{"let o = []; o[2**32-2] = 1; o.join()", "new Array(2**32-1).fill(0)", `"x".repeat(2**30).repeat(4).at(-1)`} {
+		if got := kind(t, open(t, js.Options{Limits: limits}), code); got != js.MemoryLimit {
+			t.Errorf("%s: %s", code, got)
+		}
 	}
 }
 
