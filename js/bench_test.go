@@ -1,56 +1,101 @@
-package js
+package js_test
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/glovebox-dev/glovebox/internal/wire"
+	"github.com/glovebox-dev/glovebox/internal/testenv"
+	"github.com/glovebox-dev/glovebox/js"
 )
 
-type record struct {
-	ID    int      `json:"id"`
-	Name  string   `json:"name"`
-	Score float64  `json:"score"`
-	Tags  []string `json:"tags"`
-	On    bool     `json:"on"`
-}
-
-// records are 22,000 objects, about 2 MB of JSON.
-func records() []record {
-	all := make([]record, 22_000)
-	for i := range all {
-		all[i] = record{i, fmt.Sprint("a name of some length ", i), float64(i) / 3, []string{"red", "green"}, i%2 == 0}
-	}
-	return all
-}
-
-func BenchmarkRecords(b *testing.B) {
-	all := records()
-	encoded, err := encodeValue("v", all, wire.Budget{})
+// pool is one with the programs of this tree.
+func pool(b *testing.B, o js.Options, size js.PoolOptions) *js.Pool {
+	b.Helper()
+	o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
+	p, err := js.NewPool(ctx, o, size)
 	if err != nil {
 		b.Fatal(err)
 	}
-	v, err := decodeValue("v", encoded, wire.Budget{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	plain := v.Any()
-	run := func(name string, f func() error) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(encoded)))
+	b.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func BenchmarkEval(b *testing.B) {
+	for _, jit := range []js.JIT{"", js.Baseline, js.Full} {
+		b.Run("mode="+string(jit), func(b *testing.B) {
+			rt := open(b, js.Options{JIT: jit})
 			for b.Loop() {
-				if err := f(); err != nil {
+				if _, err := rt.Eval(ctx, "1 + 1"); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
-	run("tree of structs", func() error { _, err := encodeTree("v", all, wire.Budget{}); return err })
-	run("wire of structs", func() error { _, err := encodeValue("v", all, wire.Budget{}); return err })
-	run("wire of maps", func() error { _, err := encodeValue("v", plain, wire.Budget{}); return err })
-	run("value of wire", func() error { _, err := decodeValue("v", encoded, wire.Budget{}); return err })
-	run("Any", func() error { v.Any(); return nil })
-	run("Decode", func() error { var out []record; return v.Decode(&out) })
-	run("MarshalJSON", func() error { _, err := v.MarshalJSON(); return err })
+}
+
+func BenchmarkHostCall(b *testing.B) {
+	rt := open(b, js.Options{Limits: js.Limits{HostCalls: 1 << 40, TimeoutMS: 600_000, HostWaitMS: 600_000}})
+	if err := rt.Bind(ctx, "inc", func(n int) int { return n + 1 }); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := rt.Eval(ctx, fmt.Sprintf("let n = 0; for (let i = 0; i < %d; i++) n = inc(n); n", b.N)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// From nothing to a first value, the host of the cells being there.
+func BenchmarkCold(b *testing.B) {
+	p := pool(b, js.Options{}, js.PoolOptions{})
+	for b.Loop() {
+		rt, err := p.Checkout(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := rt.Eval(ctx, "1 + 1"); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		_ = rt.Close()
+		b.StartTimer()
+	}
+}
+
+// A worker that waits is taken.
+func BenchmarkCheckout(b *testing.B) {
+	p := pool(b, js.Options{}, js.PoolOptions{Warm: 4})
+	for b.Loop() {
+		b.StopTimer()
+		for p.Stats().Warm == 0 {
+		}
+		b.StartTimer()
+		rt, err := p.Checkout(ctx)
+		b.StopTimer()
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = rt.Close()
+		b.StartTimer()
+	}
+}
+
+// 22,000 objects, 2 MB as JSON, as a result and as an argument.
+func BenchmarkTwoMegabytes(b *testing.B) {
+	for _, jit := range []js.JIT{"", js.Baseline} {
+		rt := open(b, js.Options{JIT: jit})
+		if err := rt.Bind(ctx, "take", func(v js.Value) int { return 1 }); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := rt.Eval(ctx, "const rows = []; for (let i = 0; i < 22000; i++) rows.push({ id: i, name: 'row number ' + i, value: i / 3, tags: ['a', 'b'], ok: i % 2 === 0 }); 0"); err != nil {
+			b.Fatal(err)
+		}
+		for name, code := range map[string]string{"result": "rows", "argument": "take(rows)"} {
+			b.Run(fmt.Sprintf("%s/mode=%s", name, jit), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := rt.Eval(ctx, code); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
 }
