@@ -99,10 +99,11 @@ func TestNotMember(t *testing.T) {
 func TestOOMGroupOnV2(t *testing.T) {
 	p := openHost(t)
 	g := newGroup(t, p, Limits{MemoryBytes: 48 << 20, Tasks: 64})
-	quiet, bad := run(t, p, g, "wait"), run(t, p, g, "alloc", "200")
-	if _, err := quiet.line(); err != nil {
+	quiet := run(t, p, g, "wait")
+	if _, err := quiet.line(); err != nil { // it lives before there is one that takes it along
 		t.Fatal(err)
 	}
+	bad := run(t, p, g, "alloc", "200")
 	_, _ = bad.line()
 	for _, c := range []*child{bad, quiet} {
 		_ = c.cmd.Wait()

@@ -53,7 +53,6 @@ type server struct {
 // limit is the soft time limit of an evaluation: the guest's own time.
 type limit struct {
 	end    time.Time
-	fired  bool
 	paused time.Time // since when the host is waited for
 }
 
@@ -309,8 +308,7 @@ func (s *server) arm(d time.Duration) {
 	s.limit = limit{end: time.Now().Add(d)}
 	every := min(d, 10*time.Millisecond)
 	s.js.SetTimeLimit(every, func() bool {
-		s.limit.fired = !time.Now().Before(s.limit.end)
-		return s.limit.fired
+		return !time.Now().Before(s.limit.end)
 	})
 }
 
