@@ -90,6 +90,8 @@ func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) err
 	if token == 0 {
 		return failed(BindFailed, "%s is bound already", name)
 	}
+	r.binding = token
+	defer func() { r.binding = 0 }()
 	answer, err := r.converse(ctx, &wire.Bind{Token: token, Name: name, Async: async})
 	if err == nil {
 		b, ok := answer.(*wire.Bound)
@@ -168,9 +170,15 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 		return failed(CallLimit, "more than %d calls", limits.HostCalls)
 	}
 	r.lastCall = m.CallID
+	size := int64(len(m.Args))
 	r.mu.Lock()
 	b, revoked := r.bindings[m.Token], r.revoked[m.Token]
+	r.held += size
+	held := r.held
 	r.mu.Unlock()
+	if held > 2*limits.ArgumentBytes { // an honest worker stops at one
+		return failed(Protocol, "%d bytes in calls at one time", held)
+	}
 	if b == nil && !revoked {
 		return failed(Protocol, "a call of a function that was never bound")
 	}
@@ -178,6 +186,7 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 		return failed(Protocol, "%d calls at one time", open)
 	}
 	if b == nil {
+		r.release(size)
 		r.answer(&wire.Answer{CallID: m.CallID, Failure: &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"}})
 		return nil
 	}
@@ -185,17 +194,18 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	if err != nil {
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
-	go b.run(ctx, r, m.CallID, args)
+	go b.run(ctx, r, m.CallID, size, args)
 	return nil
 }
 
 // run calls the function; it answers whatever becomes of it.
-func (b *binding) run(ctx context.Context, r *Runtime, id uint64, args []Value) {
+func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, args []Value) {
 	answer := &wire.Answer{CallID: id, Failure: failureOf(errors.New("goexit"))}
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("a function of the host panicked", "name", b.name, "panic", p)
 		}
+		r.release(size)
 		r.answer(answer)
 	}()
 	result, err := b.call(ctx, args)
@@ -212,16 +222,25 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, args []Value) 
 	answer.Value, answer.Failure = value, nil
 }
 
+// release gives back what the arguments of a call took.
+func (r *Runtime) release(size int64) {
+	r.mu.Lock()
+	r.held -= size
+	r.mu.Unlock()
+}
+
 // answer sends an answer. The guest's time runs again before it has it.
 func (r *Runtime) answer(m *wire.Answer) {
-	r.clk.answered()
-	err := r.send(m)
+	r.stall.Lock()
+	defer r.stall.Unlock()
+	r.clk.answered() // not before its turn to write: an answer that waits is still one in flight
+	err := r.write(m)
 	var limit *wire.LimitError
 	if errors.As(err, &limit) {
-		err = r.send(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
+		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
 	}
-	if err != nil {
-		r.w.cancel() // whoever reads sees its end
+	if err != nil && isTimeout(err) {
+		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
 	}
 }
 

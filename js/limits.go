@@ -36,7 +36,7 @@ type Limits struct {
 	// ConsoleBytes is console text of one evaluation; the rest is cut. Default 1 MiB.
 	ConsoleBytes int64 `json:"console_bytes"`
 	// ResultBytes is an encoded result; ArgumentBytes the encoded arguments of one
-	// call. Default 16 MiB less 4 KiB, which is what a frame holds.
+	// call, and of all that have no answer at one time. Default 16 MiB less 4 KiB, which is what a frame holds.
 	ResultBytes   int64 `json:"result_bytes"`
 	ArgumentBytes int64 `json:"argument_bytes"`
 	// Nodes and Depth are of one value that crosses. Default 1,000,000 and 128.

@@ -32,9 +32,11 @@ type Runtime struct {
 	bindings map[uint64]*binding
 	names    map[string]uint64
 	revoked  map[uint64]bool
+	held     int64 // bytes of arguments of calls without an answer
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
+	binding  uint64        // token that is being bound, 0 in an evaluation
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
 	calls    int64 // in the life of the runtime
@@ -159,17 +161,26 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 	defer cancel() // what a function of the host still does for nobody
 	r.clk.begin(time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
 	defer r.clk.end()
+	whole := false
+	defer func() {
+		if !whole { // a panic or Goexit in Console: nobody serves the worker any more
+			_ = r.end(failed(Closed, "by a panic of the console's function"))
+		}
+	}()
 	watch := r.watchCPU()
 	defer watch()
 	if err := r.send(m); err != nil {
+		whole = true
 		return nil, r.broken(ctx, err)
 	}
 	for {
 		answer, err := r.w.in.Read()
 		if err != nil {
+			whole = true
 			return nil, r.broken(ctx, err)
 		}
 		done, why := r.serve(inner, answer)
+		whole = why != nil || done
 		if why != nil {
 			return nil, r.end(why)
 		}
@@ -183,11 +194,14 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 	switch m := m.(type) {
 	case *wire.Done:
-		if m.ID != r.eval {
+		if r.binding != 0 || m.ID != r.eval {
 			return false, failed(Protocol, "an answer to another evaluation")
 		}
 		return true, nil
 	case *wire.Bound:
+		if r.binding == 0 || m.Token != r.binding {
+			return false, failed(Protocol, "an answer to another binding")
+		}
 		return true, nil
 	case *wire.Call:
 		return false, r.call(ctx, m)
@@ -202,6 +216,7 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 // print passes console text on, up to its limit; the worker cuts it at the same
 // place, so that what is far beyond is no honest worker's.
 func (r *Runtime) print(m *wire.Console) *Error {
+	r.console++ // its line's end
 	for i, s := range m.Text {
 		r.console += int64(len(s))
 		m.Text[i] = clean(s, len(s))
@@ -226,6 +241,11 @@ func (r *Runtime) print(m *wire.Console) *Error {
 func (r *Runtime) send(m wire.Message) error {
 	r.stall.Lock()
 	defer r.stall.Unlock()
+	return r.write(m)
+}
+
+// write is send for who has the lock.
+func (r *Runtime) write(m wire.Message) error {
 	_ = r.w.ch.SetWriteDeadline(time.Now().Add(time.Duration(r.p.limits.WriteStallMS) * time.Millisecond))
 	return r.w.out.Write(m)
 }

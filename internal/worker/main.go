@@ -90,6 +90,9 @@ func (s *server) start(options jsc.Options, path string) error {
 		v.Release()
 	}
 	s.js.SetTimeLimit(0, nil)
+	// The Go runtime's scavenger of memory sets a timer one day, whose first wants
+	// the runtime's poller, which it makes of calls that are gone then.
+	time.AfterFunc(time.Hour, func() {}).Stop()
 	s.step("bootstrap")
 	if err := seal(); err != nil {
 		return fmt.Errorf("seal: %w", err)

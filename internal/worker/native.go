@@ -203,6 +203,9 @@ func (s *server) callHost(k *jsc.Call) (*jsc.Value, error) {
 	if failure != nil {
 		return s.throw(failure)
 	}
+	if s.held+uint64(len(args)) > limits.ArgumentBytes {
+		return nil, errors.New("too many bytes in calls of the host at one time")
+	}
 	s.lastCall++
 	s.used.Calls++
 	id := s.lastCall
@@ -210,7 +213,8 @@ func (s *server) callHost(k *jsc.Call) (*jsc.Value, error) {
 		return nil, s.broken(err)
 	}
 	if !sync {
-		s.open[id] = true
+		s.open[id] = uint64(len(args))
+		s.held += uint64(len(args))
 		return s.js.Number(float64(id)), nil
 	}
 	answer, err := s.wait(id)
@@ -256,6 +260,9 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 	return []*jsc.Value{s.js.Bool(true), v}, nil
 }
 
+// maxLine is how much of one console call fits a frame, in bytes.
+const maxLine = 1<<20 - 1<<10
+
 // print sends console text, as much of it as the evaluation may still write.
 func (s *server) print(k *jsc.Call) (*jsc.Value, error) {
 	level, err := k.Arg(0).Number()
@@ -270,11 +277,10 @@ func (s *server) print(k *jsc.Call) (*jsc.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.console+uint64(len(text)) > limit {
-		text = cut(text, int(limit-s.console)) + "[truncated]"
-		s.console = limit
+	if left := min(limit-s.console, maxLine); uint64(len(text)) > left {
+		text = cut(text, int(left)) + "[truncated]"
 	}
-	s.console += uint64(len(text))
+	s.console += uint64(len(text)) + 1 // its line's end
 	if err := s.out.Write(&wire.Console{EvalID: s.eval, Level: wire.Level(level), Text: []string{text}}); err != nil {
 		return nil, s.broken(err)
 	}

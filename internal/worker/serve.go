@@ -43,8 +43,9 @@ type server struct {
 
 	eval     uint64 // that runs; 0 between them
 	lastCall uint64
-	open     map[uint64]bool // asynchronous calls without an answer
-	pending  []*wire.Answer  // that came while nothing could take them
+	open     map[uint64]uint64 // asynchronous calls without an answer: bytes of their arguments
+	held     uint64            // the sum of them
+	pending  []*wire.Answer    // that came while nothing could take them
 	used     wire.Usage
 	console  uint64 // bytes in this evaluation
 	limit    limit
@@ -53,6 +54,7 @@ type server struct {
 // limit is the soft time limit of an evaluation: the guest's own time.
 type limit struct {
 	end    time.Time
+	fired  bool
 	paused time.Time // since when the host is waited for
 }
 
@@ -72,7 +74,7 @@ func (s *server) openWorld() error {
 	if !ok {
 		return fmt.Errorf("message %T in place of open", m)
 	}
-	s.options, s.gone, s.open = o, map[uint64]bool{}, map[uint64]bool{}
+	s.options, s.gone, s.open = o, map[uint64]bool{}, map[uint64]uint64{}
 	return s.boot()
 }
 
@@ -94,7 +96,7 @@ func (s *server) serve() error {
 		case *wire.Revoke:
 			s.gone[m.Token] = true
 		case *wire.Answer:
-			s.pending = append(s.pending, m)
+			s.pending = append(s.pending, keep(m))
 		case *wire.Close:
 			return nil
 		default:
@@ -247,10 +249,12 @@ func (s *server) settlePending() error {
 
 // settle gives the guest the answer of an asynchronous call.
 func (s *server) settle(a *wire.Answer) error {
-	if !s.open[a.CallID] {
+	size, open := s.open[a.CallID]
+	if !open {
 		return fmt.Errorf("%w: an answer to no call", errConversation)
 	}
 	delete(s.open, a.CallID)
+	s.held -= size
 	id := s.js.Number(float64(a.CallID))
 	args, err := s.answerArgs(a)
 	if err != nil {
@@ -283,7 +287,7 @@ func (s *server) wait(id uint64) (*wire.Answer, error) {
 			if m.CallID == id || id == 0 {
 				return m, nil
 			}
-			if !s.open[m.CallID] {
+			if _, open := s.open[m.CallID]; !open {
 				return nil, fmt.Errorf("%w: an answer to no call", errConversation)
 			}
 			s.pending = append(s.pending, keep(m))
@@ -308,7 +312,8 @@ func (s *server) arm(d time.Duration) {
 	s.limit = limit{end: time.Now().Add(d)}
 	every := min(d, 10*time.Millisecond)
 	s.js.SetTimeLimit(every, func() bool {
-		return !time.Now().Before(s.limit.end)
+		s.limit.fired = !time.Now().Before(s.limit.end)
+		return s.limit.fired
 	})
 }
 

@@ -108,6 +108,7 @@ func New(c *jsc.Context, l Limits) (*Codec, error) {
 		text.Release()
 	}
 	k.encode, k.decode = f["encode"], f["decode"]
+	k.realm.SetEval(false, "no code from strings") // for whoever should come by an object of this realm
 	if err := k.meet(f["proxied"], f["from"]); err != nil {
 		return nil, err
 	}

@@ -22,17 +22,24 @@
 		return (typeof target === "object" && target !== null || typeof target === "function") &&
 			(typeof handler === "object" && handler !== null || typeof handler === "function");
 	}
+	// note tells the codec. It is of another realm: what is thrown on the way to it,
+	// where no stack is left, would be an object of that realm.
+	function note(proxy, target) {
+		let noted = false;
+		try { proxied(proxy, target); noted = true; } catch { /* its error is nobody's */ }
+		if (!noted) throw refuse("Maximum call stack size exceeded.");
+	}
 	const make = function Proxy(target, handler) {
 		if (new.target === undefined) throw refuse("calling Proxy constructor without new is invalid");
 		if (!fits(target, handler)) throw refuse("a Proxy needs objects as target and handler");
 		const proxy = new NativeProxy(target, handler);
-		proxied(proxy, target);
+		note(proxy, target);
 		return proxy;
 	};
 	const makeRevocable = function revocable(target, handler) {
 		if (!fits(target, handler)) throw refuse("a Proxy needs objects as target and handler");
 		const result = nativeRevocable(target, handler);
-		proxied(result.proxy, target);
+		note(result.proxy, target);
 		return result;
 	};
 	// A bound function shows no source, has no prototype and tells nothing of what it is bound to.

@@ -97,15 +97,16 @@
 
   // ---- an evaluation
 
-  let settled = false
+  let settled = false, turn = 0
 
   function settle(value) {
     settled = false
+    const mine = ++turn // what an earlier evaluation awaited answers no later one
     if (typeof value === "object" && value !== null && !isProxy(value)) {
       try {
         apply(then, value, [
-          (v) => { settled = true; result(v) },
-          (e) => { settled = true; explain(e) },
+          (v) => { if (mine === turn) { settled = true; result(v) } },
+          (e) => { if (mine === turn) { settled = true; explain(e) } },
         ])
         return
       } catch { /* no promise */ }
