@@ -17,7 +17,8 @@ type Limits struct {
 	// runtime survives it. Default 5,000.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// HardMS is when the worker is killed: what does not stop at TimeoutMS, such as
-	// a function of the engine that never looks. Default 1,000 more than TimeoutMS.
+	// a function of the engine that never looks. It stands still while a call has no
+	// answer; CPUMS does not. Default 1,000 more than TimeoutMS.
 	HardMS int64 `json:"hard_ms"`
 	// CPUMS is processor time of one evaluation, all threads. Default twice HardMS.
 	CPUMS int64 `json:"cpu_ms"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -372,7 +373,7 @@ func (r *Runtime) failure(f *wire.Failure) error {
 func guestName(s string) string {
 	s = clean(s, 100)
 	for _, k := range hostNames {
-		if s == k {
+		if strings.EqualFold(s, k) {
 			return "Error"
 		}
 	}
