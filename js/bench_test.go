@@ -2,9 +2,7 @@ package js_test
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 	"github.com/glovebox-dev/glovebox/js"
@@ -57,25 +55,6 @@ func BenchmarkCold(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		_ = rt.Close()
-		b.StartTimer()
-	}
-}
-
-// A worker that waits is taken.
-func BenchmarkCheckout(b *testing.B) {
-	p := pool(b, js.Options{}, js.PoolOptions{Warm: 4})
-	for b.Loop() {
-		b.StopTimer()
-		for end := time.Now().Add(10 * time.Second); p.Stats().Warm == 0 && time.Now().Before(end); {
-			runtime.Gosched()
-		}
-		b.StartTimer()
-		rt, err := p.Checkout(ctx)
-		b.StopTimer()
-		if err != nil {
-			b.Fatal(err)
-		}
 		_ = rt.Close()
 		b.StartTimer()
 	}
