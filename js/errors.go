@@ -44,7 +44,6 @@ const (
 	EngineMissing Kind = "engine_missing" // no engine on this host; the message names the package
 	SetupFailed   Kind = "setup_failed"
 	PoolFull      Kind = "pool_full" // the context ended while all workers of a pool were out
-	BadArgument   Kind = "bad_argument"
 )
 
 // Error returns the kind's own word.
@@ -132,7 +131,7 @@ func (e *GuestError) Error() string { return e.Message }
 // failure of the host.
 var hostNames = func() (names []string) {
 	for _, k := range []Kind{Timeout, HardTimeout, CPULimit, MemoryLimit, HostWait, CallLimit, Denied, Crashed, Protocol, WriteStall,
-		Canceled, Closed, Expired, Busy, Unavailable, EngineMissing, SetupFailed, PoolFull, BadArgument, ResultLimit, Unsupported, NeverSettles, BindFailed} {
+		Canceled, Closed, Expired, Busy, Unavailable, EngineMissing, SetupFailed, PoolFull, ResultLimit, Unsupported, NeverSettles, BindFailed} {
 		camel := ""
 		for part := range strings.SplitSeq(string(k), "_") {
 			camel += strings.ToUpper(part[:1]) + part[1:]

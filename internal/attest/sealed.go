@@ -32,7 +32,7 @@ func (w *Witness) Sealed(want Want) (Sealed, error) {
 	defer unix.Close(dir)
 	below := -1
 	if len(w.tasks) > 0 {
-		status, err := readStatus(w.tasks[0].f)
+		status, err := readAt(w.dir, "task/"+w.tasks[0].tid+"/status", 1<<16)
 		if err != nil {
 			return Sealed{}, err
 		}
@@ -167,15 +167,7 @@ func code(maps string) []string {
 	return out
 }
 
-func readStatus(fd int) ([]byte, error) {
-	buf := make([]byte, 8192)
-	n, err := unix.Pread(fd, buf, 0)
-	if err != nil {
-		return nil, err
-	}
-	return buf[:n], nil
-}
-
+// readAt reads a file of /proc, which must be shorter than most.
 func readAt(dir int, name string, most int) ([]byte, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -273,17 +273,11 @@ func namespaces(dir int) (map[string]string, error) {
 
 // Mounts returns the lines of the cell's mountinfo.
 func (w *Witness) Mounts() ([]Mount, error) {
-	fd, err := unix.Openat(w.dir, "mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	b, err := readAt(w.dir, "mountinfo", 1<<20)
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "mountinfo")
-	defer f.Close()
 	var all []Mount
-	b, err := readAll(f, 1<<20)
-	if err != nil {
-		return nil, err
-	}
 	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
 		m, err := ParseMount(line)
 		if err != nil {
@@ -292,21 +286,6 @@ func (w *Witness) Mounts() ([]Mount, error) {
 		all = append(all, m)
 	}
 	return all, nil
-}
-
-func readAll(f *os.File, limit int) ([]byte, error) {
-	b := make([]byte, 0, 16<<10)
-	for len(b) < limit {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := f.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if n == 0 || err != nil {
-			return b, nil
-		}
-	}
-	return nil, errors.New("mountinfo is too long")
 }
 
 // Mount is one line of mountinfo; see proc_pid_mountinfo(5).

@@ -86,7 +86,6 @@ func newWorkerPlan(w *Worker) *plan {
 	}
 	p.bindAt(w.Program, WorkerPath)
 	p.paths = append(p.paths, "/proc") // of its own memory, before it seals itself
-	p.work = false
 	p.stamp = p.files()
 	return p
 }

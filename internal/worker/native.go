@@ -42,7 +42,7 @@ func (s *server) boot() error {
 		}
 		args = append(args, f)
 	}
-	settings := []float64{0, 0, 0, float64(o.Limits.ConsoleBytes), float64(o.Limits.BufferBytes), float64(o.ClockMS), flag(o.Frozen), float64(o.Allow)}
+	settings := []float64{float64(o.Limits.ConsoleBytes), float64(o.ClockMS), flag(o.Frozen), float64(o.Allow)}
 	for i := range 8 { // the seed, as words of 32 bits
 		settings = append(settings, float64(binary.LittleEndian.Uint32(o.Seed[4*i:])))
 	}

@@ -245,7 +245,7 @@
   }
 
   const levels = { log: 1, debug: 2, info: 3, warn: 4, error: 5, trace: 2 }
-  const most = settings[3]
+  const most = settings[0]
   const console = {}
   for (const name of ["log", "debug", "info", "warn", "error", "trace"]) {
     const level = levels[name]

@@ -6,7 +6,7 @@
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, ownKeys } = Reflect
   const bindTo = Function.prototype.bind
-  const now = settings[5], frozen = settings[6] === 1, allow = settings[7]
+  const now = settings[1], frozen = settings[2] === 1, allow = settings[3]
 
   // shown is a function as a guest sees it: "[native code]", no way back.
   function shown(f, name, length) {
@@ -20,7 +20,7 @@
 
   // ---- chance: xoshiro128**, seeded by the host
 
-  let a = settings[8] ^ settings[12], b = settings[9] ^ settings[13], c = settings[10] ^ settings[14], d = settings[11] ^ settings[15]
+  let a = settings[4] ^ settings[8], b = settings[5] ^ settings[9], c = settings[6] ^ settings[10], d = settings[7] ^ settings[11]
   if ((a | b | c | d) === 0) a = 1
   const imul = Math.imul
   function next() {
