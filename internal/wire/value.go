@@ -11,6 +11,10 @@ type Value []byte
 // headerSize is the length of a Value's header.
 const headerSize = 16
 
+// PlainSize is the length at most of a value without text or parts: undefined,
+// null, a boolean, a number.
+const PlainSize = headerSize + 2*8
+
 // Parts are the three parts of a Value.
 type Parts struct {
 	Words []byte // the structure, 8 bytes a word

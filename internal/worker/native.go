@@ -24,6 +24,7 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
+	opsEnd
 )
 
 // boot runs the scripts of the guest's world and keeps what the last one gives.
@@ -62,6 +63,9 @@ func (s *server) boot() error {
 	}
 	for _, a := range args {
 		a.Release()
+	}
+	for op := range s.ops {
+		s.ops[op] = s.js.Number(float64(op))
 	}
 	if o.StrictEval {
 		s.js.SetEval(false, "code from strings is not allowed here")
@@ -116,10 +120,10 @@ func (s *server) toText(v *jsc.Value) (string, error) {
 // ask calls the script; the arguments are released, but for those of the caller:
 // what opSettle, opExplain and opSame look at.
 func (s *server) ask(op int, args ...*jsc.Value) (*jsc.Value, error) {
-	all := append([]*jsc.Value{s.js.Number(float64(op))}, args...)
+	all := append([]*jsc.Value{s.ops[op]}, args...)
 	v, err := s.js.Call(s.dispatch, nil, all...)
-	for _, a := range all {
-		if op != opSettle && op != opExplain && op != opSame || a == all[0] {
+	if op != opSettle && op != opExplain && op != opSame {
+		for _, a := range args {
 			a.Release()
 		}
 	}
@@ -158,7 +162,47 @@ func (s *server) decode(v wire.Value) (*jsc.Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errConversation, err)
 	}
+	if len(v) <= wire.PlainSize {
+		if p, err := wire.Decode(v, wire.Budget{}); err == nil {
+			if made := s.made(p); made != nil {
+				return made, nil
+			}
+		}
+	}
 	return s.codec.Decode(bootstrap.Encoding{Words: p.Words, Heap: p.Heap, Wide: p.Wide, Bytes: p.Bytes})
+}
+
+// plain is what a value of the guest that has no parts is to wire.Encode; the
+// codec would take longer to come to the same.
+func plain(v *jsc.Value) (any, bool) {
+	switch v.Type() {
+	case jsc.Undefined:
+		return wire.Undefined{}, true
+	case jsc.Null:
+		return nil, true
+	case jsc.Boolean:
+		b, err := v.Bool()
+		return b, err == nil
+	case jsc.Number:
+		f, err := v.Number()
+		return f, err == nil
+	}
+	return nil, false
+}
+
+// made is the value of the guest for such a value.
+func (s *server) made(p any) *jsc.Value {
+	switch v := p.(type) {
+	case wire.Undefined:
+		return s.js.Undefined()
+	case nil:
+		return s.js.Null()
+	case bool:
+		return s.js.Bool(v)
+	case float64:
+		return s.js.Number(v)
+	}
+	return nil
 }
 
 // fail takes why there is no result.

@@ -35,6 +35,7 @@ type server struct {
 	options  *wire.Open
 	codec    *bootstrap.Codec
 	dispatch *jsc.Value // what Go asks the script for
+	ops      [opsEnd]*jsc.Value
 
 	bindings []uint64 // tokens by the number that the script knows them by
 	gone     map[uint64]bool
@@ -194,9 +195,12 @@ func (s *server) run(m *wire.Eval) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.ask(opSettle, v)
-	v.Release()
-	if err != nil {
+	defer v.Release()
+	if p, ok := plain(v); ok {
+		s.value, err = wire.Encode(p, wire.Budget{})
+		return err
+	}
+	if _, err = s.ask(opSettle, v); err != nil {
 		return err
 	}
 	for {
