@@ -11,10 +11,6 @@ type Value []byte
 // headerSize is the length of a Value's header.
 const headerSize = 16
 
-// PlainSize is the length at most of a value without text or parts: undefined,
-// null, a boolean, a number.
-const PlainSize = headerSize + 2*8
-
 // Parts are the three parts of a Value.
 type Parts struct {
 	Words []byte // the structure, 8 bytes a word
@@ -80,9 +76,9 @@ func AppendUTF16(dst []byte, words, utf16, bytes []byte) ([]byte, error) {
 }
 
 func (p *Parts) append(dst []byte) []byte {
-	units, wide := len(p.Heap), uint32(0)
+	units, wide := p.units(), uint32(0)
 	if p.Wide {
-		units, wide = units/2, 1
+		wide = 1
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.Words)/8))
 	dst = binary.LittleEndian.AppendUint32(dst, wide)

@@ -141,6 +141,9 @@ var tooMuch = []string{"depth", "nodes", "elements", "size", "stack"}
 
 // encode makes a value of at most so many bytes, or says why there is none.
 func (s *server) encode(v *jsc.Value, most uint64) (wire.Value, *wire.Failure) {
+	if value, ok := s.quick(false, v); ok && uint64(len(value)) <= most {
+		return value, nil
+	}
 	e, err := s.codec.Encode(v)
 	var refused *bootstrap.Refused
 	switch {
@@ -162,47 +165,10 @@ func (s *server) decode(v wire.Value) (*jsc.Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errConversation, err)
 	}
-	if len(v) <= wire.PlainSize {
-		if p, err := wire.Decode(v, wire.Budget{}); err == nil {
-			if made := s.made(p); made != nil {
-				return made, nil
-			}
-		}
+	if plain, ok := p.Plain(); ok {
+		return s.made(plain), nil
 	}
 	return s.codec.Decode(bootstrap.Encoding{Words: p.Words, Heap: p.Heap, Wide: p.Wide, Bytes: p.Bytes})
-}
-
-// plain is what a value of the guest that has no parts is to wire.Encode; the
-// codec would take longer to come to the same.
-func plain(v *jsc.Value) (any, bool) {
-	switch v.Type() {
-	case jsc.Undefined:
-		return wire.Undefined{}, true
-	case jsc.Null:
-		return nil, true
-	case jsc.Boolean:
-		b, err := v.Bool()
-		return b, err == nil
-	case jsc.Number:
-		f, err := v.Number()
-		return f, err == nil
-	}
-	return nil, false
-}
-
-// made is the value of the guest for such a value.
-func (s *server) made(p any) *jsc.Value {
-	switch v := p.(type) {
-	case wire.Undefined:
-		return s.js.Undefined()
-	case nil:
-		return s.js.Null()
-	case bool:
-		return s.js.Bool(v)
-	case float64:
-		return s.js.Number(v)
-	}
-	return nil
 }
 
 // fail takes why there is no result.
@@ -243,7 +209,7 @@ func (s *server) callHost(k *jsc.Call) (*jsc.Value, error) {
 	case uint64(len(s.open)) >= limits.InFlight:
 		return nil, errors.New("too many calls of the host at one time")
 	}
-	args, failure := s.encode(k.Arg(2), limits.ArgumentBytes)
+	args, failure := s.arguments(k)
 	if failure != nil {
 		return s.throw(failure)
 	}

@@ -36,6 +36,7 @@ type server struct {
 	codec    *bootstrap.Codec
 	dispatch *jsc.Value // what Go asks the script for
 	ops      [opsEnd]*jsc.Value
+	plain    wire.Plain
 
 	bindings []uint64 // tokens by the number that the script knows them by
 	gone     map[uint64]bool
@@ -196,9 +197,9 @@ func (s *server) run(m *wire.Eval) error {
 		return err
 	}
 	defer v.Release()
-	if p, ok := plain(v); ok {
-		s.value, err = wire.Encode(p, wire.Budget{})
-		return err
+	if v.Type() != jsc.Object { // no promise
+		s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
+		return nil
 	}
 	if _, err = s.ask(opSettle, v); err != nil {
 		return err

@@ -121,9 +121,15 @@
   const spaces = new MapOf() // path -> object of ours
   const waiting = new MapOf() // call id -> resolve, reject
 
+  // ask calls the host; the first arguments are given beside the array of them all.
+  function ask(slot, sync, args) {
+    const n = args.length
+    return call(slot.index, sync, args, n, n > 0 ? args[0] : undefined, n > 1 ? args[1] : undefined, n > 2 ? args[2] : undefined)
+  }
+
   function callSync(slot, args) {
     try {
-      return call(slot.index, true, args)
+      return ask(slot, true, args)
     } catch (e) {
       throw scrubbed(e)
     }
@@ -132,7 +138,7 @@
   function callAsync(slot, args) {
     return construct(PromiseOf, [(resolve, reject) => {
       let id
-      try { id = call(slot.index, false, args) } catch (e) { reject(scrubbed(e)); return }
+      try { id = ask(slot, false, args) } catch (e) { reject(scrubbed(e)); return }
       apply(mapSet, waiting, [id, { __proto__: null, resolve, reject }])
     }])
   }
