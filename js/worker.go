@@ -61,12 +61,7 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		w.end()
 		return nil, &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(ctx)}
 	}
-	in, err := newEager(w.ch)
-	if err != nil {
-		w.end()
-		return nil, &Error{Kind: SetupFailed, Message: err.Error(), Err: err}
-	}
-	w.in, w.out = wire.NewReader(in, wire.Worker), wire.NewWriter(w.ch)
+	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
 	w.in.Limit(wire.TypeDone, int(p.limits.ResultBytes)+4<<10)
 	w.in.Limit(wire.TypeCall, int(p.limits.ArgumentBytes)+4<<10)
 	defer context.AfterFunc(ctx, func() { _ = w.ch.SetDeadline(time.Unix(1, 0)) })()

@@ -50,16 +50,17 @@ func (s *server) write(v *jsc.Value) bool {
 }
 
 // quickArguments are how many arguments of a call the script hands over one by
-// one, behind the array of all and their number.
+// one, behind the array of all.
 const quickArguments = 3
 
-// arguments encodes those of a call: index, sync, all, count, and the first ones.
+// arguments encodes those of a call, which are those of the script's from the
+// third on.
 func (s *server) arguments(k *jsc.Call) (wire.Value, *wire.Failure) {
 	most := s.options.Limits.ArgumentBytes
-	if n, err := k.Arg(3).Number(); err == nil && n <= quickArguments {
+	if n := k.Len() - 3; n <= quickArguments {
 		var values []*jsc.Value
-		for i := range int(n) {
-			values = append(values, k.Arg(4+i))
+		for i := range n {
+			values = append(values, k.Arg(3+i))
 		}
 		if value, ok := s.quick(true, values...); ok && uint64(len(value)) <= most {
 			return value, nil

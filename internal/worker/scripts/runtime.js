@@ -121,10 +121,16 @@
   const spaces = new MapOf() // path -> object of ours
   const waiting = new MapOf() // call id -> resolve, reject
 
-  // ask calls the host; the first arguments are given beside the array of them all.
+  // ask calls the host; up to three arguments are given one by one beside the
+  // array of them.
   function ask(slot, sync, args) {
-    const n = args.length
-    return call(slot.index, sync, args, n, n > 0 ? args[0] : undefined, n > 1 ? args[1] : undefined, n > 2 ? args[2] : undefined)
+    switch (args.length) {
+      case 0: return call(slot.index, sync, args)
+      case 1: return call(slot.index, sync, args, args[0])
+      case 2: return call(slot.index, sync, args, args[0], args[1])
+      case 3: return call(slot.index, sync, args, args[0], args[1], args[2])
+    }
+    return call(slot.index, sync, args, 0, 0, 0, 0)
   }
 
   function callSync(slot, args) {
