@@ -235,13 +235,13 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, ar
 		answer.Failure = failureOf(err)
 		return
 	}
-	value, err := encodeValue("result", result, r.p.limits.budget())
+	value, text, err := encodeForEngine("result", result, r.p.limits.budget())
 	if err != nil {
 		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
 		answer.Failure = failureOf(err)
 		return
 	}
-	answer.Value, answer.Failure = value, nil
+	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
 // release gives back what the arguments of a call took.

@@ -21,7 +21,7 @@ type symbols struct {
 	objectArrayBufferPtr, objectArrayBufferLength                        uintptr
 	objectGetProxyTarget                                                 uintptr // 0 where the engine has none
 	valueProtect, valueUnprotect, valueGetType, valueTypedArrayType      uintptr
-	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString uintptr
+	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString, valueMakeFromJSON uintptr
 	valueToBoolean, valueToStringCopy                                    uintptr
 	stringCreate, stringCreateUTF8                                       uintptr
 	stringLength, stringCharacters, stringRelease                        uintptr
@@ -66,6 +66,7 @@ func (s *symbols) needed() []symbol {
 		{"JSValueMakeNull", &s.valueMakeNull},
 		{"JSValueMakeBoolean", &s.valueMakeBoolean},
 		{"JSValueMakeString", &s.valueMakeString},
+		{"JSValueMakeFromJSONString", &s.valueMakeFromJSON},
 		{"JSValueToBoolean", &s.valueToBoolean},
 		{"JSValueToStringCopy", &s.valueToStringCopy},
 		{"JSStringCreateWithCharacters", &s.stringCreate},

@@ -267,6 +267,20 @@ func (c *Context) Latin1(b []byte) *Value {
 	return c.String(units)
 }
 
+// JSON returns the value that a JSON text without a zero byte says. No guest code
+// runs. The error of a text that is none says nothing of where.
+func (c *Context) JSON(text string) (*Value, error) {
+	c.enter()
+	b := append(append(make([]byte, 0, len(text)+1), text...), 0)
+	s := call(c.fn.stringCreateUTF8, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	defer call(c.fn.stringRelease, s)
+	ref := call(c.fn.valueMakeFromJSON, c.ref, s)
+	if ref == 0 {
+		return nil, errors.New("jsc: no JSON")
+	}
+	return c.keep(ref), nil
+}
+
 // Text returns a string; what is not UTF-8 in it becomes U+FFFD.
 func (c *Context) Text(s string) *Value { return c.String(utf16.Encode([]rune(s))) }
 

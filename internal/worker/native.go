@@ -246,6 +246,14 @@ func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
 	if a.Failure != nil {
 		return s.throw(a.Failure)
 	}
+	return s.answered(a)
+}
+
+// answered is the value of an answer that is no failure.
+func (s *server) answered(a *wire.Answer) (*jsc.Value, error) {
+	if a.JSON != "" {
+		return s.js.JSON(a.JSON)
+	}
 	return s.decode(a.Value)
 }
 
@@ -263,7 +271,7 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 	if f := a.Failure; f != nil {
 		return []*jsc.Value{s.js.Bool(false), s.js.Text(f.Name), s.js.Text(f.Message)}, nil
 	}
-	v, err := s.decode(a.Value)
+	v, err := s.answered(a)
 	if err != nil {
 		return nil, err
 	}
