@@ -121,9 +121,21 @@
   const spaces = new MapOf() // path -> object of ours
   const waiting = new MapOf() // call id -> resolve, reject
 
+  // ask calls the host; up to three arguments are given one by one beside the
+  // array of them.
+  function ask(slot, sync, args) {
+    switch (args.length) {
+      case 0: return call(slot.index, sync, args)
+      case 1: return call(slot.index, sync, args, args[0])
+      case 2: return call(slot.index, sync, args, args[0], args[1])
+      case 3: return call(slot.index, sync, args, args[0], args[1], args[2])
+    }
+    return call(slot.index, sync, args, 0, 0, 0, 0)
+  }
+
   function callSync(slot, args) {
     try {
-      return call(slot.index, true, args)
+      return ask(slot, true, args)
     } catch (e) {
       throw scrubbed(e)
     }
@@ -132,7 +144,7 @@
   function callAsync(slot, args) {
     return construct(PromiseOf, [(resolve, reject) => {
       let id
-      try { id = call(slot.index, false, args) } catch (e) { reject(scrubbed(e)); return }
+      try { id = ask(slot, false, args) } catch (e) { reject(scrubbed(e)); return }
       apply(mapSet, waiting, [id, { __proto__: null, resolve, reject }])
     }])
   }
