@@ -78,6 +78,9 @@ never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
+internal/egress:
+agent:               api internal/egress js
+tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
