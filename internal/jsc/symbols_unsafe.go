@@ -26,6 +26,7 @@ type symbols struct {
 	stringCreate, stringCreateUTF8                                                          uintptr
 	stringLength, stringCharacters, stringRelease                                           uintptr
 	garbageCollect, configureSignal, setRemoteInspection                                    uintptr
+	weakCreate, weakGetObject, weakRelease                                                  uintptr
 	valueToNumber                                                                           func(ctx, value uintptr, exception *uintptr) float64
 	valueMakeNumber                                                                         func(ctx uintptr, number float64) uintptr
 	contextGroupSetTimeLimit                                                                func(group uintptr, seconds float64, callback, data uintptr)
@@ -75,6 +76,9 @@ func (s *symbols) needed() []symbol {
 		{"JSStringGetCharactersPtr", &s.stringCharacters},
 		{"JSStringRelease", &s.stringRelease},
 		{"JSSynchronousGarbageCollectForDebugging", &s.garbageCollect},
+		{"JSWeakCreate", &s.weakCreate},
+		{"JSWeakGetObject", &s.weakGetObject},
+		{"JSWeakRelease", &s.weakRelease},
 	}
 }
 

@@ -31,7 +31,8 @@ const (
 func (s *server) boot() error {
 	o := s.options
 	var err error
-	s.codec, err = bootstrap.New(s.js, bootstrap.Limits{Nodes: int(o.Limits.Nodes), Depth: int(o.Limits.Depth), Elements: int(o.Limits.Elements)})
+	s.codec, err = bootstrap.New(s.js, bootstrap.Limits{Nodes: int(o.Limits.Nodes), Depth: int(o.Limits.Depth), Elements: int(o.Limits.Elements),
+		Buffers: int64(o.Limits.BufferBytes)})
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,11 @@ func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
 	if a.Failure != nil {
 		return s.throw(a.Failure)
 	}
-	return s.answered(a)
+	v, err := s.answered(a)
+	if f := refusal(err); f != nil {
+		return s.throw(f)
+	}
+	return v, err
 }
 
 // answered is the value of an answer that is no failure.
@@ -255,6 +260,15 @@ func (s *server) answered(a *wire.Answer) (*jsc.Value, error) {
 		return s.js.JSON(a.JSON)
 	}
 	return s.decode(a.Value)
+}
+
+// refusal is what the guest sees of an answer that it has no room for.
+func refusal(err error) *wire.Failure {
+	var refused *bootstrap.Refused
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	return &wire.Failure{Name: "RangeError", Message: refused.Error()}
 }
 
 // throw makes an Error of the guest's.
@@ -272,6 +286,9 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 		return []*jsc.Value{s.js.Bool(false), s.js.Text(f.Name), s.js.Text(f.Message)}, nil
 	}
 	v, err := s.answered(a)
+	if f := refusal(err); f != nil {
+		return s.answerArgs(&wire.Answer{Failure: f})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -517,7 +517,8 @@
 	}
 	function madeBytes() {
 		const kind = count(kinds.length - 1), n = count(input8.length - byteAt);
-		const buffer = new guest.ArrayBuffer(n);
+		let buffer;
+		try { buffer = new guest.ArrayBuffer(n); } catch { refuse("buffers"); } // it is charged to the guest
 		new Uint8Array(buffer).set(input8.subarray(byteAt, byteAt += n));
 		if (kind === 0) return buffer;
 		const Class = kinds[kind] === "DataView" ? guest.DataView : guest.arrays[kinds[kind]];

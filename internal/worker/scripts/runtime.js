@@ -22,7 +22,7 @@
   const { ownKeys } = Reflect
   const { isArray } = Array
   const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
-  const { indexOf, slice } = String.prototype
+  const { indexOf, slice, endsWith } = String.prototype
   const StringOf = String
   const hidden = "glovebox:bootstrap"
   const isProxy = (o) => o !== global && proxied(o) // the engine has a stand-in for the global object too
@@ -60,14 +60,15 @@
     return false
   }
 
-  // frames drops the lines of a stack that are ours.
+  // frames drops the lines of a stack that are ours: of this script, and of those
+  // that have no name.
   function frames(stack) {
     let out = "", from = 0
     while (from < stack.length) {
       let to = apply(indexOf, stack, ["\n", from])
       if (to < 0) to = stack.length
       const line = apply(slice, stack, [from, to])
-      if (line !== "" && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
+      if (line !== "" && !apply(endsWith, line, ["@"]) && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
       from = to + 1
     }
     return out
@@ -157,8 +158,9 @@
   }
 
   function error(name, message) {
-    const e = new ErrorOf(message)
-    if (name !== "Error") define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
+    const known = name === "RangeError" ? RangeErrorOf : name === "TypeError" ? TypeErrorOf : ErrorOf
+    const e = new known(message)
+    if (name !== "Error" && known === ErrorOf) define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
     return scrubbed(e)
   }
 
