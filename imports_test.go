@@ -84,7 +84,8 @@ tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
-bench:               . api languages internal/cell golang.org/x/sys/...
+bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
 # Tools of the repository itself.
@@ -110,14 +111,14 @@ tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench examples/... internal/testenv/... tests
-fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
-fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
-fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
+fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
+fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
+fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
 # JSON from outside has one decoder.
-fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... examples/... internal/testenv/... tests
+fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
