@@ -65,6 +65,7 @@ tests internal/cell: internal/cellinit internal/jsc/library
 internal/jsc/library: golang.org/x/sys/...
 internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
 internal/worker/bootstrap: internal/jsc
+internal/script:
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
 # The front door, and what stands before it.
