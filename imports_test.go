@@ -65,6 +65,7 @@ tests internal/cell: internal/cellinit internal/jsc/library
 internal/jsc/library: golang.org/x/sys/...
 internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
 internal/worker/bootstrap: internal/jsc
+internal/script:
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
 # The front door, and what stands before it.
@@ -77,6 +78,10 @@ cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 tests redteam:       internal/attest
+tests js:            internal/testenv/liar/script
+internal/egress:
+agent:               api internal/egress js
+tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
@@ -99,6 +104,8 @@ internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
 internal/testenv/soak:
+internal/testenv/liar:   internal/testenv/liar/script internal/wire internal/worker internal/jsc/library golang.org/x/sys/...
+internal/testenv/liar/script:
 
 tests: api internal/testenv golang.org/x/sys/...
 tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.org/goleak
