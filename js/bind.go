@@ -24,7 +24,7 @@ type Func func(ctx context.Context, args []Value) (any, error)
 // binding is one function that a guest can call.
 type binding struct {
 	name string
-	call Func
+	call Func // nil: [Runtime.Start] hands its calls over
 }
 
 // pathForm is a name of a binding: identifiers joined by dots.
@@ -47,6 +47,13 @@ func (r *Runtime) Bind(ctx context.Context, name string, fn any) error {
 // run at one time, up to Limits.InFlight.
 func (r *Runtime) BindAsync(ctx context.Context, name string, fn any) error {
 	return r.bind(ctx, name, fn, true)
+}
+
+// BindPaused gives the guest a function that gives it a promise, and whose calls
+// [Runtime.Start] hands over. Within [Runtime.Eval] and its like a call is
+// refused.
+func (r *Runtime) BindPaused(ctx context.Context, name string) error {
+	return r.bindCall(ctx, name, nil, true)
 }
 
 // BindObject binds every exported method of a value, or every entry of a
@@ -76,12 +83,16 @@ func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err 
 }
 
 func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) error {
-	if !pathForm.MatchString(name) {
-		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
-	}
 	call, err := funcOf(fn)
 	if err != nil {
 		return err
+	}
+	return r.bindCall(ctx, name, call, async)
+}
+
+func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bool) error {
+	if !pathForm.MatchString(name) {
+		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
 	}
 	if err := r.enter(ctx); err != nil {
 		return err
@@ -93,7 +104,7 @@ func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) err
 	}
 	r.binding = token
 	defer func() { r.binding = 0 }()
-	answer, err := r.converse(ctx, &wire.Bind{Token: token, Name: name, Async: async})
+	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
 	if err == nil {
 		b, ok := answer.(*wire.Bound)
 		switch {
@@ -183,20 +194,29 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	if b == nil && !revoked {
 		return failed(Protocol, "a call of a function that was never bound")
 	}
-	if open := r.clk.call(); int64(open) > limits.InFlight {
+	if open := r.clk.call() + len(r.paused); int64(open) > limits.InFlight {
 		return failed(Protocol, "%d calls at one time", open)
 	}
-	if b == nil {
+	refuse := func(why string) *Error {
 		r.release(size)
-		r.answer(&wire.Answer{CallID: m.CallID, Failure: &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"}})
+		r.answer(&wire.Answer{CallID: m.CallID, Failure: &wire.Failure{Kind: "refused", Name: "Error", Message: why}}, m.Sync)
 		return nil
+	}
+	if b == nil {
+		return refuse("the function was revoked")
 	}
 	args, err := argumentsOf(m.Args, limits.budget())
 	if err != nil {
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
-	if !m.Sync {
-		go b.run(ctx, r, m.CallID, size, args, r.answer)
+	switch {
+	case b.call == nil && (!r.waves || m.Sync):
+		return refuse("the function can be called where the host waits for its calls alone")
+	case b.call == nil:
+		r.pause(&Pending{ID: m.CallID, Name: b.name, Args: args}, size)
+		return nil
+	case !m.Sync:
+		go b.run(ctx, r, m.CallID, size, args, func(a *wire.Answer) { r.answer(a, false) })
 		return nil
 	}
 	// The guest stands still, so this goroutine may as well: the next one to run
@@ -212,7 +232,7 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 	defer timer.Stop()
 	select {
 	case a := <-done:
-		r.answer(a)
+		r.answer(a, true)
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
 		return failed(HostWait, "the worker was killed")
@@ -252,9 +272,12 @@ func (r *Runtime) release(size int64) {
 }
 
 // answer sends an answer. The guest's time runs again before it has it.
-func (r *Runtime) answer(m *wire.Answer) {
+func (r *Runtime) answer(m *wire.Answer, sync bool) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
+	if !sync {
+		r.answers.Add(1)
+	}
 	r.clk.answered() // not before its turn to write: an answer that waits is still one in flight
 	err := r.write(m)
 	var limit *wire.LimitError

@@ -19,11 +19,14 @@ type clock struct {
 	calls       int // without an answer; they may outlive their evaluation
 }
 
-// begin starts the time of an evaluation.
-func (c *clock) begin(hard, wait time.Duration) {
+// begin starts the time of an evaluation, or that of one that goes on.
+func (c *clock) begin(on bool, hard, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running, c.guest, c.host, c.hard, c.wait, c.since = true, 0, 0, hard, wait, time.Now()
+	if !on {
+		c.guest, c.host = 0, 0
+	}
+	c.running, c.hard, c.wait, c.since = true, hard, wait, time.Now()
 	c.arm()
 }
 
@@ -71,6 +74,13 @@ func (c *clock) arm() {
 		left = c.wait - c.host
 	}
 	_ = c.deadline(c.since.Add(max(left, 1)))
+}
+
+// open is how many calls have no answer.
+func (c *clock) open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls
 }
 
 // left is how long the host may take from now on while a call has no answer.

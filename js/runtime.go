@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -40,8 +41,12 @@ type Runtime struct {
 	binding  uint64        // token that is being bound, 0 in an evaluation
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
-	calls    int64 // in the life of the runtime
-	console  int64 // bytes of this evaluation
+	calls    int64              // in the life of the runtime
+	console  int64              // bytes of this evaluation
+	waves    bool               // it may pause
+	paused   map[uint64]*paused // calls that the host has not answered, by their number
+
+	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
 	once sync.Once
 }
@@ -86,15 +91,20 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.eval++
-	m.ID, r.console = r.eval, 0
-	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
-	done, err := r.converse(ctx, m)
+	r.begin(m)
+	done, err := r.converse(ctx, false, m)
 	if err != nil {
 		return Value{}, r.usage(nil), err
 	}
 	v, err := r.outcome(done)
 	return v, r.usage(done), err
+}
+
+// begin makes an evaluation of a message.
+func (r *Runtime) begin(m *wire.Eval) {
+	r.eval++
+	m.ID, r.console, r.waves = r.eval, 0, m.Waves
+	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
 }
 
 // message checks a script.
@@ -115,8 +125,10 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	return m, nil
 }
 
-// enter takes the runtime for one thing.
-func (r *Runtime) enter(ctx context.Context) error {
+// enter takes the runtime for one thing. Where it has paused that is Resume's.
+func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
+
+func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
 		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
 	}
@@ -125,7 +137,11 @@ func (r *Runtime) enter(ctx context.Context) error {
 	default:
 		return r.ended(failed(Busy, "the runtime runs something else"))
 	}
-	if over := r.ended(nil); over != nil {
+	over := r.ended(nil)
+	if over == nil && r.waves && !resume {
+		over = failed(Busy, "the runtime has paused; Resume goes on")
+	}
+	if over != nil {
 		r.turn <- struct{}{}
 		return over
 	}
@@ -152,15 +168,16 @@ func (r *Runtime) why() *Error {
 	return r.over
 }
 
-// converse sends a message and serves the worker until it has answered it.
-func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, error) {
+// converse sends messages and serves the worker until it has answered them, or
+// says that it waits. A conversation may be that of an evaluation that goes on.
+func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
 	limits := &r.p.limits
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, r.w.cancel)()
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -170,9 +187,11 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 	}()
 	watch := r.watchCPU()
 	defer watch()
-	if err := r.send(m); err != nil {
-		whole = true
-		return nil, r.broken(ctx, err)
+	for _, m := range messages {
+		if err := r.send(m); err != nil {
+			whole = true
+			return nil, r.broken(ctx, err)
+		}
 	}
 	for {
 		answer, err := r.w.in.Read()
@@ -204,6 +223,8 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 			return false, failed(Protocol, "an answer to another binding")
 		}
 		return true, nil
+	case *wire.Waiting:
+		return r.waits(m)
 	case *wire.Call:
 		return false, r.call(ctx, m)
 	case *wire.Console:
