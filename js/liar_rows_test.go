@@ -79,7 +79,7 @@ func badFrames(kind wire.Kind, good []byte, bad [][]byte) map[string][]script.St
 		"claims less": claim(len(good)),
 		"claims none": claim(0),
 		"claims all":  claim(1<<32 - 1),
-		"too long":    {frame(kind.Type, script.Part{Fill: kind.Max + 1})},
+		"too long":    {frame(kind.Type, script.Part{Bytes: []byte{0}, Times: kind.Max + 1})},
 	}
 	for i, p := range bad {
 		all["bad "+string(rune('a'+i))] = []script.Step{frame(kind.Type, p)}

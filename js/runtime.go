@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -33,7 +34,12 @@ type Runtime struct {
 	bindings map[uint64]*binding
 	names    map[string]uint64
 	revoked  map[uint64]bool
-	held     int64 // bytes of arguments of calls without an answer
+	held     int64 // bytes of arguments of calls without an answer, as they came
+	open     int64 // calls without an answer
+	taken    int64 // of the host's memory by values of this runtime, see Limits.HostBytes
+
+	encoding sync.Mutex   // one answer at a time is made ready
+	sending  atomic.Int64 // since when the conversation waits to write, in ns since 1970; 0: it does not
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
@@ -41,6 +47,7 @@ type Runtime struct {
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
 	calls    int64 // in the life of the runtime
+	before   int64 // of them, before this evaluation
 	console  int64 // bytes of this evaluation
 
 	once sync.Once
@@ -87,7 +94,7 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 	}
 	defer func() { r.turn <- struct{}{} }()
 	r.eval++
-	m.ID, r.console = r.eval, 0
+	m.ID, r.console, r.before = r.eval, 0, r.calls
 	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
 	done, err := r.converse(ctx, m)
 	if err != nil {
@@ -170,7 +177,10 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 	}()
 	watch := r.watchCPU()
 	defer watch()
-	if err := r.send(m); err != nil {
+	r.sending.Store(time.Now().UnixNano())
+	err := r.send(m)
+	r.sending.Store(0)
+	if err != nil {
 		whole = true
 		return nil, r.broken(ctx, err)
 	}
@@ -300,43 +310,6 @@ func (r *Runtime) shut(why *Error) {
 	})
 }
 
-// cpuEvery is how often processor time is looked at.
-const cpuEvery = 100 * time.Millisecond
-
-// watchCPU ends the runtime when the evaluation takes more processor time than
-// its limit, and returns what stops it. An evaluation shorter than a look costs
-// a timer.
-func (r *Runtime) watchCPU() (stop func()) {
-	var mu sync.Mutex
-	var base time.Duration
-	stopped, first := false, true
-	var timer *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(cpuEvery, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if stopped {
-			return
-		}
-		used, ok := r.w.ch.CPU()
-		if first {
-			first, base = false, used
-		}
-		if ok && used-base > time.Duration(r.p.limits.CPUMS)*time.Millisecond {
-			go r.shut(failed(CPULimit, "more than %d ms", r.p.limits.CPUMS))
-			return
-		}
-		timer.Reset(cpuEvery)
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
-		timer.Stop()
-	}
-}
-
 // guestKinds are what a worker may say of its guest.
 var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported}
 
@@ -346,7 +319,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 	if done.Failure != nil {
 		return Value{}, r.failure(done.Failure)
 	}
-	v, err := decodeValue("result", done.Value, r.p.limits.budget())
+	v, err := decodeValue("result", done.Value, r.room())
 	if err != nil {
 		if errors.Is(err, wire.ErrLimit) {
 			return Value{}, &Error{Kind: ResultLimit, Message: err.Error(), Err: err}
@@ -379,9 +352,9 @@ func guestName(s string) string {
 // usage of the evaluation that has just ended.
 func (r *Runtime) usage(m wire.Message) Usage {
 	guest, host := r.clk.used()
-	u := Usage{Guest: guest, Host: host}
+	u := Usage{Calls: r.calls - r.before, Guest: guest, Host: host}
 	if done, ok := m.(*wire.Done); ok {
-		u.Calls, u.HeapBytes = int64(done.Usage.Calls), int64(min(done.Usage.HeapBytes, 1<<62))
+		u.HeapBytes = int64(min(done.Usage.HeapBytes, 1<<62))
 	}
 	return u
 }
