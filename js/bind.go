@@ -176,46 +176,53 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	r.calls++
 	limits := &r.p.limits
 	switch {
+	case r.binding != 0:
+		return failed(Protocol, "a call while a function is bound")
 	case m.CallID <= r.lastCall || m.EvalID != r.eval:
 		return failed(Protocol, "a call of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
 	case r.calls > limits.HostCalls:
 		return failed(CallLimit, "more than %d calls", limits.HostCalls)
 	}
 	r.lastCall = m.CallID
-	size := int64(len(m.Args))
+	size := callSize{encoded: int64(len(m.Args))}
 	r.mu.Lock()
 	b, revoked := r.bindings[m.Token], r.revoked[m.Token]
-	r.held += size
-	held := r.held
+	r.held += size.encoded
+	r.open++
+	held, open := r.held, r.open
 	r.mu.Unlock()
-	if held > 2*limits.ArgumentBytes { // an honest worker stops at one
+	switch { // an honest worker stops there
+	case held > limits.ArgumentBytes:
 		return failed(Protocol, "%d bytes in calls at one time", held)
+	case open > limits.InFlight:
+		return failed(Protocol, "%d calls at one time", open)
 	}
 	if b == nil && !revoked {
 		return failed(Protocol, "a call of a function that was never bound")
 	}
-	if open := r.clk.call() + len(r.paused); int64(open) > limits.InFlight {
-		return failed(Protocol, "%d calls at one time", open)
-	}
-	refuse := func(why string) *Error {
-		r.release(size)
-		r.answer(&wire.Answer{CallID: m.CallID, Failure: &wire.Failure{Kind: "refused", Name: "Error", Message: why}}, m.Sync)
+	if b == nil {
+		r.refuse(m, size, &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"})
 		return nil
 	}
-	if b == nil {
-		return refuse("the function was revoked")
+	args, taken, err := r.arguments(m.Args)
+	if isMemory(err) {
+		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
+		return nil
 	}
-	args, err := argumentsOf(m.Args, limits.budget())
 	if err != nil {
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
+	size.taken = taken
 	switch {
 	case b.call == nil && (!r.waves || m.Sync):
-		return refuse("the function can be called where the host waits for its calls alone")
+		r.refuse(m, size, &wire.Failure{Kind: "refused", Name: "Error", Message: "the function can be called where the host waits for its calls alone"})
+		return nil
 	case b.call == nil:
 		r.pause(&Pending{ID: m.CallID, Name: b.name, Args: args}, size)
 		return nil
-	case !m.Sync:
+	}
+	r.clk.call()
+	if !m.Sync {
 		go b.run(ctx, r, m.CallID, size, args, func(a *wire.Answer) { r.answer(a, false) })
 		return nil
 	}
@@ -241,12 +248,13 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 }
 
 // run calls the function; it answers whatever becomes of it.
-func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, args []Value, answers func(*wire.Answer)) {
+func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize, args []Value, answers func(*wire.Answer)) {
 	answer := &wire.Answer{CallID: id, Failure: failureOf(errors.New("goexit"))}
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("a function of the host panicked", "name", b.name, "panic", p)
 		}
+		r.clk.answered()
 		r.release(size)
 		answers(answer)
 	}()
@@ -255,7 +263,7 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, ar
 		answer.Failure = failureOf(err)
 		return
 	}
-	value, text, err := encodeForEngine("result", result, r.p.limits.budget())
+	value, text, err := r.encode(result)
 	if err != nil {
 		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
 		answer.Failure = failureOf(err)
@@ -264,21 +272,15 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, ar
 	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
-// release gives back what the arguments of a call took.
-func (r *Runtime) release(size int64) {
-	r.mu.Lock()
-	r.held -= size
-	r.mu.Unlock()
-}
-
-// answer sends an answer. The guest's time runs again before it has it.
+// answer sends an answer. The guest's time runs while it takes it.
 func (r *Runtime) answer(m *wire.Answer, sync bool) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
+	defer r.forgetAnswer(m)
 	if !sync {
 		r.answers.Add(1)
 	}
-	r.clk.answered() // not before its turn to write: an answer that waits is still one in flight
+	r.taking() // not before its turn to write: an answer that waits is still one in flight
 	err := r.write(m)
 	var limit *wire.LimitError
 	if errors.As(err, &limit) {
@@ -300,23 +302,6 @@ func failureOf(err error) *wire.Failure {
 		name = "Error"
 	}
 	return &wire.Failure{Kind: "host_error", Name: name, Message: clean(open.Message, 8<<10)}
-}
-
-// argumentsOf decodes the arguments of a call: an array.
-func argumentsOf(v wire.Value, budget wire.Budget) ([]Value, error) {
-	all, err := decodeValue("arguments", v, budget)
-	if err != nil {
-		return nil, err
-	}
-	list, ok := all.tree.([]any)
-	if !ok {
-		return nil, errors.New("they are no array")
-	}
-	out := make([]Value, len(list))
-	for i, a := range list {
-		out[i] = valueOf(a, fmt.Sprintf("args[%d]", i))
-	}
-	return out, nil
 }
 
 // member is one function of an object.

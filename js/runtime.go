@@ -34,7 +34,12 @@ type Runtime struct {
 	bindings map[uint64]*binding
 	names    map[string]uint64
 	revoked  map[uint64]bool
-	held     int64 // bytes of arguments of calls without an answer
+	held     int64 // bytes of arguments of calls without an answer, as they came
+	open     int64 // calls without an answer
+	taken    int64 // of the host's memory by values of this runtime, see Limits.HostBytes
+
+	encoding sync.Mutex   // one answer at a time is made ready
+	sending  atomic.Int64 // since when the conversation waits to write, in ns since 1970; 0: it does not
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
@@ -42,9 +47,11 @@ type Runtime struct {
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
 	calls    int64              // in the life of the runtime
+	before   int64              // of them, before this evaluation
 	console  int64              // bytes of this evaluation
+	cpu      time.Duration      // of the worker when it began
 	waves    bool               // it may pause
-	paused   map[uint64]*paused // calls that the host has not answered, by their number
+	paused   map[uint64]*paused // calls that wait for Resume, by their number
 
 	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
@@ -103,7 +110,7 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 // begin makes an evaluation of a message.
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
-	m.ID, r.console, r.waves = r.eval, 0, m.Waves
+	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
 	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
 }
 
@@ -185,10 +192,13 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 			_ = r.end(failed(Closed, "by a panic of the console's function"))
 		}
 	}()
-	watch := r.watchCPU()
+	watch := r.watchCPU(on)
 	defer watch()
 	for _, m := range messages {
-		if err := r.send(m); err != nil {
+		r.sending.Store(time.Now().UnixNano())
+		err := r.send(m)
+		r.sending.Store(0)
+		if err != nil {
 			whole = true
 			return nil, r.broken(ctx, err)
 		}
@@ -321,43 +331,6 @@ func (r *Runtime) shut(why *Error) {
 	})
 }
 
-// cpuEvery is how often processor time is looked at.
-const cpuEvery = 100 * time.Millisecond
-
-// watchCPU ends the runtime when the evaluation takes more processor time than
-// its limit, and returns what stops it. An evaluation shorter than a look costs
-// a timer.
-func (r *Runtime) watchCPU() (stop func()) {
-	var mu sync.Mutex
-	var base time.Duration
-	stopped, first := false, true
-	var timer *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(cpuEvery, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if stopped {
-			return
-		}
-		used, ok := r.w.ch.CPU()
-		if first {
-			first, base = false, used
-		}
-		if ok && used-base > time.Duration(r.p.limits.CPUMS)*time.Millisecond {
-			go r.shut(failed(CPULimit, "more than %d ms", r.p.limits.CPUMS))
-			return
-		}
-		timer.Reset(cpuEvery)
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
-		timer.Stop()
-	}
-}
-
 // guestKinds are what a worker may say of its guest.
 var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported}
 
@@ -367,7 +340,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 	if done.Failure != nil {
 		return Value{}, r.failure(done.Failure)
 	}
-	v, err := decodeValue("result", done.Value, r.p.limits.budget())
+	v, err := decodeValue("result", done.Value, r.room())
 	if err != nil {
 		if errors.Is(err, wire.ErrLimit) {
 			return Value{}, &Error{Kind: ResultLimit, Message: err.Error(), Err: err}
@@ -400,9 +373,9 @@ func guestName(s string) string {
 // usage of the evaluation that has just ended.
 func (r *Runtime) usage(m wire.Message) Usage {
 	guest, host := r.clk.used()
-	u := Usage{Guest: guest, Host: host}
+	u := Usage{Calls: r.calls - r.before, Guest: guest, Host: host}
 	if done, ok := m.(*wire.Done); ok {
-		u.Calls, u.HeapBytes = int64(done.Usage.Calls), int64(min(done.Usage.HeapBytes, 1<<62))
+		u.HeapBytes = int64(min(done.Usage.HeapBytes, 1<<62))
 	}
 	return u
 }

@@ -38,7 +38,7 @@ type Step struct {
 // paused is a call without an answer.
 type paused struct {
 	Pending
-	size int64 // of its arguments
+	size callSize // of its arguments
 }
 
 // Start begins an evaluation that pauses where it can only go on with answers of
@@ -136,7 +136,9 @@ func (r *Runtime) step(ctx context.Context, on bool, messages ...wire.Message) (
 // waits is what comes of a worker that says that it waits: true if it waits for
 // calls of the step alone.
 func (r *Runtime) waits(m *wire.Waiting) (bool, *Error) {
-	running := r.clk.open() > 0 // first: an answer is counted before its call is one less
+	r.mu.Lock()
+	running := r.open > int64(len(r.paused)) // first: an answer is counted before its call is one less
+	r.mu.Unlock()
 	sent := r.answers.Load()
 	switch {
 	case !r.waves || m.EvalID != r.eval || m.Answers > sent:
@@ -151,8 +153,7 @@ func (r *Runtime) waits(m *wire.Waiting) (bool, *Error) {
 
 // pause keeps a call until it is answered. Its time is not the host's: it may
 // well be answered after the step.
-func (r *Runtime) pause(p *Pending, size int64) {
-	r.clk.answered()
+func (r *Runtime) pause(p *Pending, size callSize) {
 	if r.paused == nil {
 		r.paused = map[uint64]*paused{}
 	}
@@ -162,6 +163,7 @@ func (r *Runtime) pause(p *Pending, size int64) {
 // forgive drops a call that is answered.
 func (r *Runtime) forgive(id uint64) {
 	r.release(r.paused[id].size)
+	r.taking()
 	delete(r.paused, id)
 }
 
