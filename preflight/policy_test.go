@@ -12,7 +12,7 @@ var strict = Policy{Names: []string{"globalThis", "Reflect"}, Members: []string{
 
 // What the policy denies is found in every way to write it, and nothing else. Long because of its table.
 //
-// proves part of H-57
+// proves part of H-48
 func TestPolicy(t *testing.T) {
 	for source, want := range map[string]string{
 		"eval('1')":                                  "1:1 eval",

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func short(r Result) string {
 // Each common mistake is found where it stands, and what only looks like one is not.
 // Long because of its table.
 //
-// proves part of P-04
+// proves P-04
 func TestCheck(t *testing.T) {
 	for source, want := range map[string]string{
 		"import a from 'b'": "1:1 import",
@@ -187,7 +188,7 @@ func TestMany(t *testing.T) {
 // What evades the check by a name made at run time is not found, and does not
 // exist in a worker: the absence there is what holds.
 //
-// proves part of P-05
+// proves P-05
 func TestNoBoundary(t *testing.T) {
 	ctx := context.Background()
 	rt, err := js.New(ctx, js.Options{InitPath: testenv.Init(), WorkerPath: testenv.Worker()})
@@ -241,6 +242,26 @@ func TestErrorsFail(t *testing.T) {
 		}
 		if v, err := rt.Eval(ctx, source); err == nil {
 			t.Errorf("%s: %v", source, v)
+		}
+	}
+}
+
+// The table of the manual has each rule with its severity.
+//
+// proves part of P-04
+func TestManual(t *testing.T) {
+	text, err := os.ReadFile("../docs/preflight.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
+		if !strings.Contains(string(text), fmt.Sprintf("| `%s` | %s |", r.id, r.severity)) {
+			t.Errorf("docs/preflight.md has no row for %s, %s", r.id, r.severity)
+		}
+	}
+	for _, id := range PolicyRules() {
+		if !strings.Contains(string(text), "`"+id+"`") {
+			t.Errorf("docs/preflight.md does not name %s", id)
 		}
 	}
 }
