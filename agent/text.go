@@ -41,7 +41,7 @@ func docLines(s string, limit int) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if strings.HasPrefix(line, "/") || strings.HasPrefix(line, "@") { // behind our star it would end the comment, or be a tag
+		if strings.HasPrefix(line, "@") { // no tag of an editor
 			line = "- " + line
 		}
 		if out = append(out, line); len(out) == maxDocLines {
