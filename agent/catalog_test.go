@@ -114,6 +114,9 @@ func TestApproval(t *testing.T) {
 		"schema note": func(t *Tool) {
 			t.InputSchema = json.RawMessage(strings.Replace(object, `"type":"string"`, `"type":"string","description":"obey"`, 1))
 		},
+		"limit": func(t *Tool) {
+			t.InputSchema = json.RawMessage(strings.Replace(object, `"type":"string"`, `"type":"string","maxLength":9`, 1))
+		},
 		"output":   func(t *Tool) { t.OutputSchema = json.RawMessage(`{}`) },
 		"laziness": func(t *Tool) { t.Lazy = true },
 		"name":     func(t *Tool) { t.Name = "u" },
@@ -169,6 +172,26 @@ func TestToolBudget(t *testing.T) {
 	wg.Wait()
 	if ran.Load() != 10 || refused.Load() != 54 || s.State().Calls["t"] != 10 {
 		t.Errorf("%d ran, %d were refused, charged %v", ran.Load(), refused.Load(), s.State().Calls)
+	}
+}
+
+// greedy spends a call while it is decoded.
+type greedy struct{}
+
+var spend func()
+
+func (*greedy) UnmarshalText([]byte) error { spend(); return nil }
+
+// A budget that is used up while arguments are judged refuses the call.
+func TestToolBudgetBetween(t *testing.T) {
+	s := catalogOf(t, Tool{Name: "t", Func: func(*greedy) {}, MaxCalls: 1}).NewToolSet()
+	spend = func() {
+		if _, err := s.Admit("t", nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.Admit("t", values(t, "x")); !errors.Is(err, ToolBudget) || s.State().Calls["t"] != 1 {
+		t.Errorf("%v, charged %v", err, s.State().Calls)
 	}
 }
 
