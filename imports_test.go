@@ -84,7 +84,11 @@ tests preflight:     js
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
-agent:               api internal/egress js
+internal/jsonschema: internal/strictjson
+never internal/jsonschema: net net/http
+tests internal/jsonschema: github.com/google/jsonschema-go/...
+agent:               api internal/egress internal/jsonschema internal/strictjson internal/termtext js
+tests agent:         github.com/evanw/esbuild/pkg/api
 tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
@@ -375,6 +379,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"lenient decoder, shortly", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, "json.Unmarshal belongs in"},
 		{"writing JSON", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Marshal`, ""},
 		{"strict decoder", "internal/strictjson/a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, ""},
+		{"schemas load", "internal/jsonschema/a.go", `import "net/http"`, "may never import net/http"},
 		{"data does work", "api/a.go", `import "net/http"`, "may never import net/http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
