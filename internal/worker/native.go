@@ -24,6 +24,7 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
+	opStray              // the function that is told of rejections nobody handles
 )
 
 // boot runs the scripts of the guest's world and keeps what the last one gives.
@@ -63,6 +64,14 @@ func (s *server) boot() error {
 	}
 	for _, a := range args {
 		a.Release()
+	}
+	stray, err := s.ask(opStray)
+	if err != nil {
+		return err
+	}
+	defer stray.Release()
+	if err := s.js.OnUnhandledRejection(stray); err != nil {
+		return err
 	}
 	if o.StrictEval {
 		s.js.SetEval(false, "code from strings is not allowed here")
