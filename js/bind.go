@@ -229,15 +229,22 @@ func (r *Runtime) release(size int64) {
 	r.mu.Unlock()
 }
 
-// answer sends an answer. The guest's time runs again before it has it.
+// answer sends an answer.
 func (r *Runtime) answer(m *wire.Answer) {
+	r.reply(m, func() wire.Message {
+		return &wire.Answer{CallID: m.CallID, Failure: failureOf(errors.New("too large"))}
+	})
+}
+
+// reply sends an answer, or another one if it is too large. The guest's time
+// runs again before it has it.
+func (r *Runtime) reply(m wire.Message, otherwise func() wire.Message) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
 	r.clk.answered() // not before its turn to write: an answer that waits is still one in flight
 	err := r.write(m)
-	var limit *wire.LimitError
-	if errors.As(err, &limit) {
-		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
+	if err != nil && !isTimeout(err) && (errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrValue)) {
+		err = r.write(otherwise())
 	}
 	if err != nil && isTimeout(err) {
 		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end

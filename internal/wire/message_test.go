@@ -57,7 +57,7 @@ var typeCases = map[string]struct {
 		&wire.Open{},
 		&wire.Open{Seed: [32]byte{1, 31: 2}, ClockMS: 1_700_000_000_000, Frozen: true, Locale: "en-US", Zone: "UTC", StrictEval: true, Allow: wire.GlobalWebAssembly | wire.GlobalWeakRef, TimeoutMS: 5000,
 			Limits:  wire.Limits{Nodes: 1, Depth: 2, Elements: 3, ResultBytes: 4, ArgumentBytes: 5, ConsoleBytes: 6, BufferBytes: 7, HostCalls: 8, InFlight: 9},
-			Modules: []wire.Module{{Specifier: "a", Source: "export default 1"}, {Specifier: "b"}}}},
+			Modules: []wire.Module{{Specifier: "a", Source: "export default 1"}, {Specifier: "b"}}, Resolves: true}},
 		[][]byte{make([]byte, 31), join(make([]byte, 32), 0, 2), join(make([]byte, 32), 0, 0, "", "", 0, 8, make([]byte, 11)), join(make([]byte, 32), 8_640_000_000_000_001, make([]byte, 16)),
 			join(make([]byte, 32), 0, 0, "", "", 0, 0, 0, make([]byte, 9), 1025, make([]byte, 2050)), join(make([]byte, 32), 0, 0, strings.Repeat("l", 41), make([]byte, 14))}},
 	"Eval": {[]wire.Message{&wire.Eval{Kind: wire.EvalScript}, &wire.Eval{ID: 1 << 63, Kind: wire.EvalExecute, Name: "a.js", Source: "1 + 1 // é\x00", TimeoutMS: 30}},

@@ -24,6 +24,7 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
+	opHelpers            // what modules.js needs of the script
 )
 
 // boot runs the scripts of the guest's world and keeps what the last one gives.
@@ -62,6 +63,9 @@ func (s *server) boot() error {
 	}
 	for _, a := range args {
 		a.Release()
+	}
+	if err := s.bootModules(); err != nil {
+		return err
 	}
 	if o.StrictEval {
 		s.js.SetEval(false, "code from strings is not allowed here")

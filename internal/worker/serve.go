@@ -49,6 +49,10 @@ type server struct {
 	used     wire.Usage
 	console  uint64 // bytes in this evaluation
 	limit    limit
+
+	modules   modules
+	importing uint64 // number of the Import that is waited for
+	imported  *wire.Imported
 }
 
 // limit is the soft time limit of an evaluation: the guest's own time.
@@ -158,11 +162,14 @@ func (s *server) evaluate(m *wire.Eval) error {
 	done := &wire.Done{ID: m.ID}
 	err := s.run(m)
 	s.js.SetTimeLimit(0, nil)
+	var own *guestError
 	switch {
 	case errors.Is(err, errConversation):
 		return err
 	case errors.Is(err, jsc.ErrTerminated):
 		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
+	case errors.As(err, &own):
+		done.Failure = refusal(own)
 	case err != nil:
 		done.Failure = s.explain(err)
 	default:
@@ -187,26 +194,24 @@ func (s *server) run(m *wire.Eval) error {
 	if err := s.settlePending(); err != nil {
 		return err
 	}
-	if m.Kind != wire.EvalScript {
-		return fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
-	}
-	v, err := s.js.Evaluate(m.Source, m.Name, 1)
-	if err != nil {
-		return err
-	}
-	_, err = s.ask(opSettle, v)
-	v.Release()
+	main, err := s.launch(m)
 	if err != nil {
 		return err
 	}
 	for {
+		if err := s.pump(); err != nil {
+			return err
+		}
+		if main != nil && main.over {
+			return s.exports(main)
+		}
 		state, err := s.ask(opState)
 		if err != nil {
 			return err
 		}
 		settled, err := state.Bool()
 		state.Release()
-		if err != nil || settled {
+		if err != nil || settled && main == nil {
 			return err
 		}
 		if len(s.open) == 0 {
@@ -233,6 +238,28 @@ func (s *server) run(m *wire.Eval) error {
 			return err
 		}
 	}
+}
+
+// launch evaluates a script, or begins a module, which runs later.
+func (s *server) launch(m *wire.Eval) (*evaluation, error) {
+	switch m.Kind {
+	case wire.EvalModule:
+		return s.beginModule(m.Name, m.Source)
+	case wire.EvalScript:
+	default:
+		return nil, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
+	}
+	source, err := s.rewritten(m.Source)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.js.Evaluate(source, m.Name, 1)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.ask(opSettle, v)
+	v.Release()
+	return nil, err
 }
 
 // settlePending gives the guest answers that came between evaluations.
@@ -291,6 +318,12 @@ func (s *server) wait(id uint64) (*wire.Answer, error) {
 				return nil, fmt.Errorf("%w: an answer to no call", errConversation)
 			}
 			s.pending = append(s.pending, keep(m))
+		case *wire.Imported:
+			if id == 0 || s.importing != id || m.CallID != id {
+				return nil, fmt.Errorf("%w: an answer to no import", errConversation)
+			}
+			s.imported = m
+			return nil, nil
 		case *wire.Revoke:
 			s.gone[m.Token] = true
 		default:

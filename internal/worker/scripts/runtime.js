@@ -14,7 +14,8 @@
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
   const global = globalThis
   const bindTo = Function.prototype.bind
-  const { then } = Promise.prototype
+  const promiseProto = Promise.prototype, plainProto = Object.prototype, listProto = Array.prototype
+  const { then } = promiseProto
   const PromiseOf = Promise
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
   const { isError: engineSays } = ErrorOf
@@ -36,6 +37,19 @@
     define(g, "length", { __proto__: null, value: length, configurable: true })
     return g
   }
+
+  // later is a function that calls f natively: nothing of ours is below it. Making
+  // it reads nothing of f, which may have a getter for a length.
+  const run = apply(bindTo, apply, [undefined])
+  const later = (f, self, args) => apply(bindTo, run, [undefined, f, self, args])
+
+  // pure makes a promise of ours one whose constructor nobody is asked for.
+  const pure = (promise) => {
+    if (isProxy(promise)) throw new TypeErrorOf("no promise")
+    define(promise, "constructor", { __proto__: null, value: undefined, writable: true, configurable: true })
+    return promise
+  }
+  const done = pure(PromiseOf.resolve())
 
   // find reads a string property by descriptors, up the chain, without running
   // anything.
@@ -99,17 +113,27 @@
 
   let settled = false, turn = 0
 
+  // isPromise tells what to await, by the chain of prototypes as for other classes.
+  function isPromise(o) {
+    let p = above(o)
+    if (p === plainProto || p === listProto) return false
+    for (let i = 0; p !== null && i < 64; p = above(p), i++) {
+      if (p === promiseProto) return true
+      if (isProxy(p)) return false
+    }
+    return false
+  }
+
+  // settle awaits a promise in a job of its own: its then asks the guest for a
+  // constructor.
   function settle(value) {
     settled = false
     const mine = ++turn // what an earlier evaluation awaited answers no later one
-    if (typeof value === "object" && value !== null && !isProxy(value)) {
-      try {
-        apply(then, value, [
-          (v) => { if (mine === turn) { settled = true; result(v) } },
-          (e) => { if (mine === turn) { settled = true; explain(e) } },
-        ])
-        return
-      } catch { /* no promise */ }
+    if (typeof value === "object" && value !== null && !isProxy(value) && isPromise(value)) {
+      const end = (f) => (v) => { if (mine === turn && !settled) { settled = true; f(v) } }
+      const asked = pure(apply(then, done, [later(then, value, [end(result), end(explain)])]))
+      apply(then, asked, [undefined, end(() => result(value))]) // it was none
+      return
     }
     settled = true
     result(value)
@@ -141,7 +165,9 @@
     const w = apply(mapGet, waiting, [id])
     if (w === undefined) return
     apply(mapDelete, waiting, [id])
-    if (good) w.resolve(a); else w.reject(error(a, b))
+    if (!good) w.reject(error(a, b))
+    else if (typeof a !== "object" || a === null) w.resolve(a)
+    else apply(then, done, [later(w.resolve, undefined, [a])]) // resolving asks the guest's Object.prototype for a then
   }
 
   function error(name, message) {
@@ -303,9 +329,7 @@
   function schedule(callback, ms, args, every) {
     if (typeof callback !== "function") throw scrubbed(new TypeErrorOf("the callback must be a function"))
     if (size >= mostTimers) throw scrubbed(new RangeErrorOf("more than " + mostTimers + " timers"))
-    const list = [undefined]
-    for (let i = 0; i < args.length; i++) define(list, i + 1, { __proto__: null, value: args[i], writable: true, enumerable: true, configurable: true })
-    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: apply(bindTo, callback, list), off: false }
+    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: later(callback, undefined, args), off: false }
     apply(mapSet, live, [entry.id, entry])
     push(entry)
     return entry.id
@@ -317,8 +341,6 @@
     entry.off = true
     apply(mapDelete, live, [id])
   }
-
-  const done = PromiseOf.resolve()
 
   // tick runs the next timer, as a job of its own so that no frame of ours is
   // below it; false when there is none.
@@ -333,7 +355,7 @@
       } else {
         apply(mapDelete, live, [entry.id])
       }
-      apply(then, apply(then, done, [entry.run]), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
+      apply(then, pure(apply(then, done, [entry.run])), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
       return true
     }
     return false
@@ -361,6 +383,7 @@
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
+      case 9: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
     }
   }
 })
