@@ -69,6 +69,8 @@ func newRuntime(p *Pool, w *worker) *Runtime {
 type Script struct {
 	Name string // in stacks of errors; "eval" if empty
 	Code string
+	// Module says that it is a module; see [Runtime.EvalModule].
+	Module bool
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
 	TimeoutMS int64
 }
@@ -119,6 +121,9 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
 	if m.Name == "" {
 		m.Name = "eval"
+	}
+	if s.Module {
+		m.Kind = wire.EvalModule
 	}
 	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
 		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
@@ -237,6 +242,8 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 		return r.waits(m)
 	case *wire.Call:
 		return false, r.call(ctx, m)
+	case *wire.Import:
+		return false, r.imported(ctx, m)
 	case *wire.Console:
 		return false, r.print(m)
 	case *wire.Fatal:

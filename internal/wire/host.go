@@ -74,6 +74,7 @@ type Open struct {
 	TimeoutMS  uint64 // soft timeout of each eval, 0 for none
 	Limits     Limits
 	Modules    []Module
+	Resolves   bool // the host can be asked for others, by Import
 }
 
 // Type returns TypeOpen.
@@ -96,6 +97,7 @@ func (m *Open) put(e *encoder) {
 		e.text(l.Specifier, maxName)
 		e.text(l.Source, MaxPayload)
 	}
+	e.flag(m.Resolves)
 }
 
 func (m *Open) get(d *decoder) {
@@ -113,6 +115,7 @@ func (m *Open) get(d *decoder) {
 	for range d.count(maxList, 2) {
 		m.Modules = append(m.Modules, Module{d.text(maxName), d.text(MaxPayload)})
 	}
+	m.Resolves = d.flag()
 }
 
 // EvalKind is how an Eval's source is taken.
