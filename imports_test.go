@@ -97,7 +97,7 @@ internal/house/check:    internal/house
 internal/ledger:
 internal/ledger/gen:     internal/ledger internal/cell redteam
 internal/supply:
-internal/supply/run:     internal/supply
+internal/supply/run:     internal/supply internal/jsc/library
 internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
