@@ -78,6 +78,8 @@ never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 tests redteam:       internal/attest
 internal/egress:
+internal/keyring:
+internal/journal:    internal/keyring internal/strictjson
 internal/jsonschema: internal/strictjson
 never internal/jsonschema: net net/http
 tests internal/jsonschema: github.com/google/jsonschema-go/...
