@@ -132,6 +132,7 @@ type Eval struct {
 	Name      string // of the script or module, for stacks
 	Source    string
 	TimeoutMS uint64 // soft timeout, 0 for the one of Open
+	Waves     bool   // Waiting says each time that only the host can go on
 }
 
 // Type returns TypeEval.
@@ -143,11 +144,12 @@ func (m *Eval) put(e *encoder) {
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
+	e.flag(m.Waves)
 }
 
 func (m *Eval) get(d *decoder) {
 	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalExecute)))
-	m.Name, m.Source, m.TimeoutMS = d.text(maxName), d.text(MaxPayload), d.num()
+	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
 }
 
 // Bind gives the guest a function of the host, which Bound answers.
@@ -204,7 +206,8 @@ func (d *decoder) outcome(body func()) *Failure {
 // Answer settles one Call.
 type Answer struct {
 	CallID  uint64
-	Value   Value    // if Failure is nil
+	Value   Value    // if Failure is nil and JSON empty
+	JSON    string   // a value as JSON, which an engine reads many times faster than Value
 	Failure *Failure // what the guest sees thrown
 }
 
@@ -213,12 +216,21 @@ func (*Answer) Type() Type { return TypeAnswer }
 
 func (m *Answer) put(e *encoder) {
 	e.num(m.CallID)
-	e.outcome(m.Failure, func() { e.value(m.Value) })
+	e.outcome(m.Failure, func() {
+		e.text(m.JSON, MaxValue)
+		if m.JSON == "" {
+			e.value(m.Value)
+		}
+	})
 }
 
 func (m *Answer) get(d *decoder) {
 	m.CallID = d.num()
-	m.Failure = d.outcome(func() { m.Value = d.value() })
+	m.Failure = d.outcome(func() {
+		if m.JSON = d.text(MaxValue); m.JSON == "" {
+			m.Value = d.value()
+		}
+	})
 }
 
 // Imported answers one Import.

@@ -11,18 +11,19 @@
 (function (result, call, fail, log, proxied, settings) {
   "use strict"
 
-  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below } = Reflect
   const global = globalThis
   const bindTo = Function.prototype.bind
-  const { then } = Promise.prototype
-  const PromiseOf = Promise
+  const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
+  const plain = Object.prototype, lists = Array.prototype
+  const ours = { __proto__: null, [Symbol.species]: PromiseOf }
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
   const { isError: engineSays } = ErrorOf
   const errorProtos = [Error.prototype, AggregateError.prototype]
   const { ownKeys } = Reflect
   const { isArray } = Array
   const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
-  const { indexOf, slice } = String.prototype
+  const { indexOf, slice, endsWith } = String.prototype
   const StringOf = String
   const hidden = "glovebox:bootstrap"
   const isProxy = (o) => o !== global && proxied(o) // the engine has a stand-in for the global object too
@@ -60,14 +61,15 @@
     return false
   }
 
-  // frames drops the lines of a stack that are ours.
+  // frames drops the lines of a stack that are ours: of this script, and of those
+  // that have no name.
   function frames(stack) {
     let out = "", from = 0
     while (from < stack.length) {
       let to = apply(indexOf, stack, ["\n", from])
       if (to < 0) to = stack.length
       const line = apply(slice, stack, [from, to])
-      if (line !== "" && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
+      if (line !== "" && !apply(endsWith, line, ["@"]) && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
       from = to + 1
     }
     return out
@@ -99,17 +101,54 @@
 
   let settled = false, turn = 0
 
+  // strays are promises that were rejected with nobody to handle it, and why. The
+  // one that an evaluation comes to is none of them: it is awaited.
+  let strays = { __proto__: null }, count = 0
+  const stray = (promise, reason) => {
+    if (count < 100) strays[count++] = { __proto__: null, promise, reason }
+  }
+  function report(awaited) {
+    const list = strays, n = count
+    strays = { __proto__: null }
+    count = 0
+    for (let i = 0; i < n; i++) if (list[i].promise !== awaited) log(5, "Uncaught (in promise) " + short(inspect(list[i].reason), 8192))
+  }
+
+  // isPromise goes by the prototypes; what only looks like one subscribe finds out.
+  function isPromise(o) {
+    if (isProxy(o)) return false
+    for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
+      if (p === promises) return true
+      if (isProxy(p)) return false
+    }
+    return false
+  }
+
+  // subscribe is then, which would ask a promise for its constructor, and that for
+  // its species: for as long as it asks, the promise has one of ours.
+  function subscribe(promise, good, bad) {
+    const own = describe(promise, "constructor"), maker = { __proto__: null, value: ours, writable: true, enumerable: false, configurable: true }
+    const put = define(promise, "constructor", maker)
+    let seen = true
+    try { apply(then, promise, [good, bad]) } catch { seen = false }
+    if (put && own === undefined) remove(promise, "constructor")
+    else if (put) define(promise, "constructor", bare(own))
+    return seen
+  }
+  function bare(descriptor) {
+    below(descriptor, null)
+    return descriptor
+  }
+
   function settle(value) {
+    report(value)
     settled = false
     const mine = ++turn // what an earlier evaluation awaited answers no later one
-    if (typeof value === "object" && value !== null && !isProxy(value)) {
-      try {
-        apply(then, value, [
-          (v) => { if (mine === turn) { settled = true; result(v) } },
-          (e) => { if (mine === turn) { settled = true; explain(e) } },
-        ])
-        return
-      } catch { /* no promise */ }
+    if (typeof value === "object" && value !== null && isPromise(value)) {
+      const seen = subscribe(value,
+        (v) => { if (mine === turn) { settled = true; result(v) } },
+        (e) => { if (mine === turn) { settled = true; explain(e) } })
+      if (seen) return
     }
     settled = true
     result(value)
@@ -121,9 +160,21 @@
   const spaces = new MapOf() // path -> object of ours
   const waiting = new MapOf() // call id -> resolve, reject
 
+  // ask calls the host; up to three arguments are given one by one beside the
+  // array of them.
+  function ask(slot, sync, args) {
+    switch (args.length) {
+      case 0: return call(slot.index, sync, args)
+      case 1: return call(slot.index, sync, args, args[0])
+      case 2: return call(slot.index, sync, args, args[0], args[1])
+      case 3: return call(slot.index, sync, args, args[0], args[1], args[2])
+    }
+    return call(slot.index, sync, args, 0, 0, 0, 0)
+  }
+
   function callSync(slot, args) {
     try {
-      return call(slot.index, true, args)
+      return ask(slot, true, args)
     } catch (e) {
       throw scrubbed(e)
     }
@@ -132,7 +183,7 @@
   function callAsync(slot, args) {
     return construct(PromiseOf, [(resolve, reject) => {
       let id
-      try { id = call(slot.index, false, args) } catch (e) { reject(scrubbed(e)); return }
+      try { id = ask(slot, false, args) } catch (e) { reject(scrubbed(e)); return }
       apply(mapSet, waiting, [id, { __proto__: null, resolve, reject }])
     }])
   }
@@ -145,8 +196,9 @@
   }
 
   function error(name, message) {
-    const e = new ErrorOf(message)
-    if (name !== "Error") define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
+    const known = name === "RangeError" ? RangeErrorOf : name === "TypeError" ? TypeErrorOf : ErrorOf
+    const e = new known(message)
+    if (name !== "Error" && known === ErrorOf) define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
     return scrubbed(e)
   }
 
@@ -355,12 +407,13 @@
     switch (op) {
       case 1: return bind(a, b, c)
       case 2: return settle(a)
-      case 3: return settled
+      case 3: report(); return settled
       case 4: return answer(a, b, c, d)
-      case 5: return explain(a)
+      case 5: report(); return explain(a)
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
+      case 9: return stray
     }
   }
 })
