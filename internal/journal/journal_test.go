@@ -390,10 +390,29 @@ func TestOddLengths(t *testing.T) {
 			t.Errorf("%v: %v", inner, err)
 		}
 	}
+	blobbed, _ := rawFrame(k, Chain{}, rawInner(TypeHeader, string(data[len(Magic)+sizeHead+sizeInner:ends[0]-sizeMAC]), []byte("x")))
+	if _, err := Load(joined(blobbed), optionsOf(t, settings)); !errors.Is(err, Odd) {
+		t.Errorf("a first record with a blob: %v", err)
+	}
 	huge := binary.LittleEndian.AppendUint32(nil, 1<<31)
 	check := k.check(l.Chain, huge)
 	if _, err := Load(append(bytes.Clone(data[:ends[0]]), append(huge, check[:]...)...), optionsOf(t, settings)); !errors.Is(err, Odd) {
 		t.Errorf("a record of 2 GiB: %v", err)
+	}
+}
+
+// Each of a frame's two macs stands for all that is before it.
+func TestMACsChain(t *testing.T) {
+	k, err := derive(ringOf(t, "k1"), "k1", owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, text := Chain{1}, Chain{2}, []byte("text")
+	if k.sum(a, text) == k.sum(b, text) || k.sum(a, text) != k.sum(a, text) {
+		t.Error("the mac of a record")
+	}
+	if k.check(a, text) == k.check(b, text) || k.check(a, text) != k.check(a, text) {
+		t.Error("the mac of a length")
 	}
 }
 
@@ -420,6 +439,10 @@ func TestMany(t *testing.T) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	t.Logf("%d records, %d bytes: written in %v, loaded in %v", n, len(m.Bytes), written, time.Since(start))
+}
+
+// What is behind the last record is none, or room that holds nothing.
+func TestTail(t *testing.T) {
 	data, _, _ := sample(t, settings)
 	if _, err := Load(append(bytes.Clone(data), bytes.Repeat([]byte{1}, 1<<20)...), optionsOf(t, settings)); !errors.Is(err, Forged) {
 		t.Errorf("a megabyte behind it: %v", err)

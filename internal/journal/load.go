@@ -142,9 +142,6 @@ func (l *loader) header(id string) error {
 	if l.o.Made != nil && h.Made != *l.o.Made {
 		return fail(Mismatch, "it was made by another release, engine or platform")
 	}
-	if l.o.Head != nil && l.o.Head.Session != h.Session {
-		return fail(Rollback, "the head is another session's")
-	}
 	if h.Settings.Sealed {
 		if err := l.k.sealing(); err != nil {
 			return err

@@ -348,6 +348,11 @@ func TestCompact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		late := *l
+		late.InDoubt = []Call{{Call: 9}}
+		if _, err := Compact(&Memory{}, &late, beginOf(t, s), nil, "", nil); !errors.Is(err, Odd) {
+			t.Errorf("with a call in doubt: %v", err)
+		}
 		m := &Memory{}
 		b := beginOf(t, s)
 		b.Keys = ringOf(t, "k2", "k1")
@@ -360,6 +365,9 @@ func TestCompact(t *testing.T) {
 		}
 		if w.NextCall("x").Call != 3 {
 			t.Errorf("the next call is %+v", w.NextCall("x"))
+		}
+		if _, err := w.Append(Record{TypeCheckpoint, &Checkpoint{Feed: 9}, nil}); !errors.Is(err, Odd) {
+			t.Errorf("a second checkpoint: %v", err)
 		}
 		if _, err := w.Append(Record{TypeFeed, &Feed{Feed: 2, Clock: 3000}, nil}); err != nil {
 			t.Fatal(err)
@@ -382,8 +390,12 @@ func TestCompact(t *testing.T) {
 			t.Errorf("the new one under the old head: %v", err)
 		}
 		bare := &Memory{}
-		if _, err := create(bare, b, Header{Session: l.Header.Session, Base: l.Count(), Prev: l.Chain.String()}); err != nil {
+		half, err := create(bare, b, Header{Session: l.Header.Session, Base: l.Count(), Prev: l.Chain.String()})
+		if err != nil {
 			t.Fatal(err)
+		}
+		if _, err := half.Append(Record{TypeFeed, &Feed{Feed: 1}, nil}); !errors.Is(err, Odd) {
+			t.Errorf("a feed in the checkpoint's place: %v", err)
 		}
 		o.Head = nil
 		if _, err := Load(bare.Bytes, o); !errors.Is(err, Odd) {
