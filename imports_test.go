@@ -87,6 +87,8 @@ tests preflight:     js
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
+internal/keyring:
+internal/journal:    internal/keyring internal/strictjson
 internal/jsonschema: internal/strictjson
 never internal/jsonschema: net net/http
 tests internal/jsonschema: github.com/google/jsonschema-go/...
