@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/wire"
@@ -194,32 +195,53 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	if err != nil {
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
-	go b.run(ctx, r, m.CallID, size, args)
+	if !m.Sync {
+		go b.run(ctx, r, m.CallID, size, args, r.answer)
+		return nil
+	}
+	// The guest stands still, so this goroutine may as well: the next one to run
+	// on this thread is the function's, and nobody has to be woken.
+	done := make(chan *wire.Answer, 1)
+	go b.run(ctx, r, m.CallID, size, args, func(a *wire.Answer) { done <- a })
+	return r.attend(done)
+}
+
+// attend waits for the answer of a synchronous call and sends it.
+func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
+	timer := time.NewTimer(r.clk.left())
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		r.answer(a)
+	case <-r.w.done: // whoever reads next sees its end
+	case <-timer.C:
+		return failed(HostWait, "the worker was killed")
+	}
 	return nil
 }
 
 // run calls the function; it answers whatever becomes of it.
-func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, args []Value) {
+func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, args []Value, answers func(*wire.Answer)) {
 	answer := &wire.Answer{CallID: id, Failure: failureOf(errors.New("goexit"))}
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("a function of the host panicked", "name", b.name, "panic", p)
 		}
 		r.release(size)
-		r.answer(answer)
+		answers(answer)
 	}()
 	result, err := b.call(ctx, args)
 	if err != nil {
 		answer.Failure = failureOf(err)
 		return
 	}
-	value, err := encodeValue("result", result, r.p.limits.budget())
+	value, text, err := encodeForEngine("result", result, r.p.limits.budget())
 	if err != nil {
 		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
 		answer.Failure = failureOf(err)
 		return
 	}
-	answer.Value, answer.Failure = value, nil
+	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
 // release gives back what the arguments of a call took.

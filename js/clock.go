@@ -73,6 +73,14 @@ func (c *clock) arm() {
 	_ = c.deadline(c.since.Add(max(left, 1)))
 }
 
+// left is how long the host may take from now on while a call has no answer.
+func (c *clock) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add()
+	return max(c.wait-c.host, 1)
+}
+
 // over says which limit a missed deadline was.
 func (c *clock) over() Kind {
 	c.mu.Lock()

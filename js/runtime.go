@@ -224,23 +224,19 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 // print passes console text on, up to its limit; the worker cuts it at the same
 // place, so that what is far beyond is no honest worker's.
 func (r *Runtime) print(m *wire.Console) *Error {
+	if r.binding == 0 && m.EvalID != r.eval || r.binding != 0 && m.EvalID != 0 {
+		return failed(Protocol, "console text of evaluation %d in %d", m.EvalID, r.eval)
+	}
 	r.console++ // its line's end
 	for i, s := range m.Text {
-		r.console += int64(len(s))
+		r.console += int64(len(s)) + 1 // what parts it from the next
 		m.Text[i] = clean(s, len(s))
 	}
 	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
 		return failed(Protocol, "console text beyond its limit")
 	}
 	if r.p.opts.Console != nil {
-		text := ""
-		for i, s := range m.Text {
-			if i > 0 {
-				text += " "
-			}
-			text += s
-		}
-		r.p.opts.Console(levels[m.Level], text)
+		r.p.opts.Console(levels[m.Level], strings.Join(m.Text, " "))
 	}
 	return nil
 }
@@ -277,7 +273,7 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 	}
 	took := r.clk.soFar()
 	why := r.w.cause() // the end of its channel is the end of a worker
-	if why.Kind == Crashed && took >= r.timeout {
+	if why.Kind == Crashed && r.binding == 0 && took >= r.timeout {
 		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
 		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -16,8 +17,9 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
-// startTimeout bounds the time from a cell's job to a worker that is ready.
-const startTimeout = 20 * time.Second
+// startTimeout bounds the time from a cell's job to a worker that is ready. Tests
+// make it shorter.
+var startTimeout = 20 * time.Second
 
 // worker is one process behind the wall, from its start to its end.
 type worker struct {
@@ -53,6 +55,7 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		defer close(w.done)
 		w.result, w.err = p.host.Run(life, job, cell.Streams{Channel: func(c *cell.Channel) { begun <- c }})
 	}()
+	caller := ctx
 	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
 	select {
@@ -61,16 +64,32 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		return nil, w.neverBegan()
 	case <-ctx.Done():
 		w.end()
-		return nil, &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(ctx)}
+		return nil, tooLate(caller)
 	}
 	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
-	w.in.Limit(wire.TypeDone, int(p.limits.ResultBytes)+4<<10)
+	w.in.Limit(wire.TypeDone, max(int(p.limits.ResultBytes), textBytes)+4<<10)
 	w.in.Limit(wire.TypeCall, int(p.limits.ArgumentBytes)+4<<10)
 	defer context.AfterFunc(ctx, func() { _ = w.ch.SetDeadline(time.Unix(1, 0)) })()
 	if err := w.greet(p); err != nil {
+		if isTimeout(err) {
+			w.end()
+			return nil, tooLate(caller)
+		}
 		return nil, w.startFailed(ctx, err)
 	}
 	return w, nil
+}
+
+// textBytes is what the texts of a failure may take: message, stack and name.
+const textBytes = 33 << 10
+
+// tooLate is the error of a worker that was not ready when its time was over, or
+// its caller's.
+func tooLate(caller context.Context) *Error {
+	if caller.Err() != nil {
+		return &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(caller)}
+	}
+	return failed(SetupFailed, "the worker was not ready within %v", startTimeout)
 }
 
 // argv is the command line of a worker.
@@ -90,19 +109,21 @@ func (w *worker) neverBegan() error {
 	return failed(SetupFailed, "%s: %s: %s", w.result.Verdict, w.result.Stage, w.result.Message)
 }
 
-// startFailed ends a worker that did not come as far as being ready.
+// startFailed ends a worker that did not come as far as being ready. Of one that
+// has hung up the kernel says more.
 func (w *worker) startFailed(ctx context.Context, err error) error {
+	e := failed(SetupFailed, "%v", err)
+	e.Err = err
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		w.end()
+		return e
+	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
 	case <-time.After(lastWord):
 	}
 	w.end()
-	if ctx.Err() != nil {
-		return &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(ctx)}
-	}
-	e := failed(SetupFailed, "%v", err)
-	e.Err = err
 	if r := w.result; r != nil {
 		e.Message += fmt.Sprintf(" (%s%s)", r.Verdict, notice(r))
 	}
@@ -200,6 +221,7 @@ func (w *worker) cause() *Error {
 	case <-w.done:
 	case <-time.After(lastWord):
 		w.end()
+		return failed(Protocol, "the worker hung up and lived on")
 	}
 	r := w.result
 	switch {

@@ -144,3 +144,21 @@ var rowOf = func() (all [256]*row) {
 	}
 	return all
 }()
+
+// Kind describes one type of message.
+type Kind struct {
+	Type Type
+	Name string
+	Max  int // bytes of payload
+}
+
+// Types returns the closed set of what a side sends, so that a test which tries
+// each of them misses none.
+func Types(from Side) (all []Kind) {
+	for _, t := range types {
+		if t.From == from {
+			all = append(all, Kind{t.Type, t.Name, t.Max})
+		}
+	}
+	return all
+}

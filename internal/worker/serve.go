@@ -35,6 +35,8 @@ type server struct {
 	options  *wire.Open
 	codec    *bootstrap.Codec
 	dispatch *jsc.Value // what Go asks the script for
+	ops      [opsEnd]*jsc.Value
+	plain    wire.Plain
 
 	bindings []uint64 // tokens by the number that the script knows them by
 	gone     map[uint64]bool
@@ -169,7 +171,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	case errors.Is(err, jsc.ErrTerminated):
 		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
 	case errors.As(err, &own):
-		done.Failure = refusal(own)
+		done.Failure = refusedBy(own)
 	case err != nil:
 		done.Failure = s.explain(err)
 	default:
@@ -194,8 +196,8 @@ func (s *server) run(m *wire.Eval) error {
 	if err := s.settlePending(); err != nil {
 		return err
 	}
-	main, err := s.launch(m)
-	if err != nil {
+	main, over, err := s.launch(m)
+	if err != nil || over {
 		return err
 	}
 	for {
@@ -240,26 +242,32 @@ func (s *server) run(m *wire.Eval) error {
 	}
 }
 
-// launch evaluates a script, or begins a module, which runs later.
-func (s *server) launch(m *wire.Eval) (*evaluation, error) {
+// launch evaluates a script, which is over if it came to no promise, or begins a
+// module, which runs later.
+func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	switch m.Kind {
 	case wire.EvalModule:
-		return s.beginModule(m.Name, m.Source)
+		main, err = s.beginModule(m.Name, m.Source)
+		return main, false, err
 	case wire.EvalScript:
 	default:
-		return nil, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
+		return nil, false, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
 	}
 	source, err := s.rewritten(m.Source)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	v, err := s.js.Evaluate(source, m.Name, 1)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	defer v.Release()
+	if v.Type() != jsc.Object { // no promise
+		s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
+		return nil, true, nil
 	}
 	_, err = s.ask(opSettle, v)
-	v.Release()
-	return nil, err
+	return nil, false, err
 }
 
 // settlePending gives the guest answers that came between evaluations.
