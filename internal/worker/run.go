@@ -269,8 +269,8 @@ func (s *server) exports(e *evaluation) error {
 	return nil
 }
 
-// refusal is the failure of an evaluation for an error of ours.
-func refusal(err *guestError) *wire.Failure {
+// refusedBy is the failure of an evaluation for an error of ours.
+func refusedBy(err *guestError) *wire.Failure {
 	kind := "thrown"
 	if err.name == "SyntaxError" {
 		kind = "syntax_error"
