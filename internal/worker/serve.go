@@ -192,7 +192,7 @@ func (s *server) run(m *wire.Eval) error {
 	}
 	v, err := s.js.Evaluate(m.Source, m.Name, 1)
 	if err != nil {
-		return err
+		return s.parsed(m, err)
 	}
 	_, err = s.ask(opSettle, v)
 	v.Release()
@@ -317,6 +317,22 @@ func (s *server) arm(d time.Duration) {
 	})
 }
 
+// unparsed is the exception of a source that is no script.
+type unparsed struct{ error }
+
+// Unwrap returns the exception.
+func (u unparsed) Unwrap() error { return u.error }
+
+// parsed tells a source that is no script from one that threw, by the engine's
+// own parser: whatever a guest throws, it does not look like the former.
+func (s *server) parsed(m *wire.Eval, err error) error {
+	var thrown *jsc.Exception
+	if errors.As(err, &thrown) && !s.js.Parses(m.Source) {
+		return unparsed{err}
+	}
+	return err
+}
+
 // explain makes a failure of what the engine reports.
 func (s *server) explain(err error) *wire.Failure {
 	var thrown *jsc.Exception
@@ -327,6 +343,9 @@ func (s *server) explain(err error) *wire.Failure {
 	s.failure = nil
 	if _, err := s.ask(opExplain, thrown.Value); err != nil || s.failure == nil {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
+	}
+	if errors.As(err, new(unparsed)) {
+		s.failure.Kind = "syntax_error"
 	}
 	return s.failure
 }
