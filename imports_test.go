@@ -65,6 +65,7 @@ tests internal/cell: internal/cellinit internal/jsc/library
 internal/jsc/library: golang.org/x/sys/...
 internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
 internal/worker/bootstrap: internal/jsc
+internal/script:
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
 # The front door, and what stands before it.
@@ -78,10 +79,14 @@ never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
+internal/egress:
+agent:               api internal/egress js
+tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
-bench:               . api languages internal/cell golang.org/x/sys/...
+bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
 # Tools of the repository itself.
@@ -107,14 +112,14 @@ tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench examples/... internal/testenv/... tests
-fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
-fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
-fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
+fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
+fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
+fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
 # JSON from outside has one decoder.
-fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... examples/... internal/testenv/... tests
+fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/wire"
@@ -202,12 +203,35 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	}
 	size.taken = taken
 	r.clk.call()
-	go b.run(ctx, r, m.CallID, size, args)
+	if !m.Sync {
+		go b.run(ctx, r, m.CallID, size, args, r.answer)
+		return nil
+	}
+	// The guest stands still, so this goroutine may as well: the next one to run
+	// on this thread is the function's, and nobody has to be woken.
+	done := make(chan *wire.Answer, 1)
+	go b.run(ctx, r, m.CallID, size, args, func(a *wire.Answer) { done <- a })
+	return r.attend(done)
+}
+
+// attend waits for the answer of a synchronous call and sends it.
+func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
+	timer := time.NewTimer(r.clk.left())
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		r.writes()
+		r.answer(a)
+		r.wrote()
+	case <-r.w.done: // whoever reads next sees its end
+	case <-timer.C:
+		return failed(HostWait, "the worker was killed")
+	}
 	return nil
 }
 
 // run calls the function; it answers whatever becomes of it.
-func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize, args []Value) {
+func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize, args []Value, answers func(*wire.Answer)) {
 	answer := &wire.Answer{CallID: id, Failure: failureOf(errors.New("goexit"))}
 	defer func() {
 		if p := recover(); p != nil {
@@ -215,20 +239,20 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize,
 		}
 		r.clk.answered()
 		r.release(size)
-		r.answer(answer)
+		answers(answer)
 	}()
 	result, err := b.call(ctx, args)
 	if err != nil {
 		answer.Failure = failureOf(err)
 		return
 	}
-	value, err := r.encode(result)
+	value, text, err := r.encode(result)
 	if err != nil {
 		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
 		answer.Failure = failureOf(err)
 		return
 	}
-	answer.Value, answer.Failure = value, nil
+	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
 // answer sends an answer. The guest's time runs while it takes it.

@@ -88,6 +88,14 @@ func (c *clock) book(used, guest, host time.Duration) (nowGuest, nowHost time.Du
 	return c.guest, c.host, c.guest+c.meanwhile > c.hard
 }
 
+// left is how long the host may take from now on while a function of it runs.
+func (c *clock) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add()
+	return max(c.wait-c.host, 1)
+}
+
 // over says which limit a missed deadline was.
 func (c *clock) over() Kind {
 	c.mu.Lock()

@@ -71,20 +71,20 @@ var errNoRoom = &GuestError{Name: "RangeError", Message: "the answers that were 
 
 // encode makes an answer's value, which takes room until it is written. One at a
 // time: what is half made is counted nowhere.
-func (r *Runtime) encode(result any) (wire.Value, error) {
+func (r *Runtime) encode(result any) (value wire.Value, text string, err error) {
 	r.encoding.Lock()
 	defer r.encoding.Unlock()
-	value, err := encodeValue("result", result, r.p.limits.budget())
-	if err != nil {
-		return nil, err
+	if value, text, err = encodeForEngine("result", result, r.p.limits.budget()); err != nil {
+		return nil, "", err
 	}
+	size := int64(len(value) + len(text))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.taken+int64(len(value)) > r.p.limits.HostBytes {
-		return nil, errNoRoom
+	if r.taken+size > r.p.limits.HostBytes {
+		return nil, "", errNoRoom
 	}
-	r.taken += int64(len(value))
-	return value, nil
+	r.taken += size
+	return value, text, nil
 }
 
 // taking ends a call: the worker is about to take its answer.
@@ -98,6 +98,6 @@ func (r *Runtime) taking() {
 // be.
 func (r *Runtime) forgetAnswer(m *wire.Answer) {
 	r.mu.Lock()
-	r.taken -= int64(len(m.Value))
+	r.taken -= int64(len(m.Value) + len(m.JSON))
 	r.mu.Unlock()
 }

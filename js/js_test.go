@@ -118,12 +118,18 @@ func TestOptionsAreRefused(t *testing.T) {
 		if field == "clock" {
 			*o.Clock = -1
 		}
-		o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
-		_, err := js.New(context.Background(), o)
-		var f *api.FieldError
-		if !errors.As(err, &f) || f.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
+		refused(t, o, field)
+	}
+}
+
+// refused sees that options are refused, by the name of a field.
+func refused(t *testing.T, o js.Options, field string) {
+	t.Helper()
+	o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
+	_, err := js.New(context.Background(), o)
+	var f *api.FieldError
+	if !errors.As(err, &f) || f.Field != field {
+		t.Errorf("%s: %v", field, err)
 	}
 }
 

@@ -25,6 +25,11 @@ type Limits struct {
 	CPUMS int64 `json:"cpu_ms"`
 	// MemoryBytes is everything the kernel charges to the worker. Default 256 MiB.
 	MemoryBytes int64 `json:"memory_bytes"`
+	// BufferBytes are the bytes of all ArrayBuffers and typed arrays that live at one
+	// time, and 256 more for each: one too many is a RangeError that the guest can
+	// catch. The rest of its memory is bounded by MemoryBytes alone. Default a quarter
+	// of MemoryBytes.
+	BufferBytes int64 `json:"buffer_bytes"`
 	// Threads of the worker, the engine's own among them. Default 32.
 	Threads int64 `json:"threads"`
 	// HostCalls are calls of functions of the host in the life of a runtime.
@@ -73,6 +78,7 @@ func (l *Limits) table() []bound {
 		{"hard_ms", &l.HardMS, func(l *Limits) int64 { return l.TimeoutMS + 1_000 }, 10, 2 * hour},
 		{"cpu_ms", &l.CPUMS, func(l *Limits) int64 { return 2 * l.HardMS }, 10, 4 * hour},
 		{"memory_bytes", &l.MemoryBytes, fixed(256 << 20), 48 << 20, 64 << 30},
+		{"buffer_bytes", &l.BufferBytes, func(l *Limits) int64 { return l.MemoryBytes / 4 }, 64 << 10, 64 << 30},
 		{"threads", &l.Threads, fixed(32), 16, 256},
 		{"host_calls", &l.HostCalls, fixed(1_000_000), 1, 1 << 40},
 		{"in_flight", &l.InFlight, fixed(256), 1, 1 << 16},
@@ -125,7 +131,7 @@ const (
 func (l *Limits) wire() wire.Limits {
 	return wire.Limits{
 		Nodes: uint64(l.Nodes), Depth: uint64(l.Depth), Elements: 1 << 20, ResultBytes: uint64(l.ResultBytes), ArgumentBytes: uint64(l.ArgumentBytes),
-		ConsoleBytes: uint64(l.ConsoleBytes), HostCalls: uint64(l.HostCalls), InFlight: uint64(l.InFlight),
+		ConsoleBytes: uint64(l.ConsoleBytes), BufferBytes: uint64(l.BufferBytes), HostCalls: uint64(l.HostCalls), InFlight: uint64(l.InFlight),
 	}
 }
 

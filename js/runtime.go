@@ -177,9 +177,9 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 	}()
 	watch := r.watchCPU()
 	defer watch()
-	r.sending.Store(time.Now().UnixNano())
+	r.writes()
 	err := r.send(m)
-	r.sending.Store(0)
+	r.wrote()
 	if err != nil {
 		whole = true
 		return nil, r.broken(ctx, err)

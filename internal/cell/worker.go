@@ -117,25 +117,26 @@ func (h *Host) input() (theirs, ours *os.File, err error) {
 	return os.Pipe()
 }
 
-// channel makes the two ends of a worker's standard input: a socket, of which
-// the host's end never blocks a thread.
+// channel makes the two ends of a worker's standard input: a socket. The host's
+// end is for newSocket.
 func channel() (theirs, ours *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := unix.SetNonblock(pair[1], true); err != nil {
-		unix.Close(pair[0])
-		unix.Close(pair[1])
+	theirs, ours = os.NewFile(uintptr(pair[0]), "worker's end"), os.NewFile(uintptr(pair[1]), "channel")
+	if err := unix.SetNonblock(pair[1], true); err != nil { // only now: so the poller does not have it
+		theirs.Close()
+		ours.Close()
 		return nil, nil, err
 	}
-	return os.NewFile(uintptr(pair[0]), "worker's end"), os.NewFile(uintptr(pair[1]), "channel"), nil
+	return theirs, ours, nil
 }
 
 // Channel is the host's end of a worker's standard input. It is closed with the
 // run.
 type Channel struct {
-	*os.File
+	*socket
 	run *run
 	pid int // of the worker, once Sealed has seen it
 }

@@ -83,7 +83,9 @@ func (c *Context) NewRealm() (*Realm, error) {
 }
 
 // enter panics where another thread than the engine's calls: it would be
-// registered with the collector, which then stops threads by signals.
+// registered with the collector, which then stops threads by signals. Whatever
+// runs code looks; making and reading values does not, for it would take longer
+// than they do.
 func (c *Context) enter() {
 	if unix.Gettid() != c.tid {
 		panic("jsc: called from another thread than the engine's")

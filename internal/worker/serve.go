@@ -35,6 +35,8 @@ type server struct {
 	options  *wire.Open
 	codec    *bootstrap.Codec
 	dispatch *jsc.Value // what Go asks the script for
+	ops      [opsEnd]*jsc.Value
+	plain    wire.Plain
 
 	bindings []uint64 // tokens by the number that the script knows them by
 	gone     map[uint64]bool
@@ -194,9 +196,12 @@ func (s *server) run(m *wire.Eval) error {
 	if err != nil {
 		return s.parsed(m, err)
 	}
-	_, err = s.ask(opSettle, v)
-	v.Release()
-	if err != nil {
+	defer v.Release()
+	if v.Type() != jsc.Object { // no promise
+		s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
+		return nil
+	}
+	if _, err = s.ask(opSettle, v); err != nil {
 		return err
 	}
 	for {

@@ -22,7 +22,7 @@
   const { ownKeys } = Reflect
   const { isArray } = Array
   const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
-  const { indexOf, slice } = String.prototype
+  const { indexOf, slice, endsWith } = String.prototype
   const StringOf = String
   const hidden = "glovebox:bootstrap"
   const isProxy = (o) => o !== global && proxied(o) // the engine has a stand-in for the global object too
@@ -60,14 +60,15 @@
     return false
   }
 
-  // frames drops the lines of a stack that are ours.
+  // frames drops the lines of a stack that are ours: of this script, and of those
+  // that have no name.
   function frames(stack) {
     let out = "", from = 0
     while (from < stack.length) {
       let to = apply(indexOf, stack, ["\n", from])
       if (to < 0) to = stack.length
       const line = apply(slice, stack, [from, to])
-      if (line !== "" && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
+      if (line !== "" && !apply(endsWith, line, ["@"]) && apply(indexOf, line, [hidden]) < 0 && apply(indexOf, line, ["[native code]"]) < 0) out += out === "" ? line : "\n" + line
       from = to + 1
     }
     return out
@@ -120,9 +121,21 @@
   const spaces = new MapOf() // path -> object of ours
   const waiting = new MapOf() // call id -> resolve, reject
 
+  // ask calls the host; up to three arguments are given one by one beside the
+  // array of them.
+  function ask(slot, sync, args) {
+    switch (args.length) {
+      case 0: return call(slot.index, sync, args)
+      case 1: return call(slot.index, sync, args, args[0])
+      case 2: return call(slot.index, sync, args, args[0], args[1])
+      case 3: return call(slot.index, sync, args, args[0], args[1], args[2])
+    }
+    return call(slot.index, sync, args, 0, 0, 0, 0)
+  }
+
   function callSync(slot, args) {
     try {
-      return call(slot.index, true, args)
+      return ask(slot, true, args)
     } catch (e) {
       throw scrubbed(e)
     }
@@ -131,7 +144,7 @@
   function callAsync(slot, args) {
     return construct(PromiseOf, [(resolve, reject) => {
       let id
-      try { id = call(slot.index, false, args) } catch (e) { reject(scrubbed(e)); return }
+      try { id = ask(slot, false, args) } catch (e) { reject(scrubbed(e)); return }
       apply(mapSet, waiting, [id, { __proto__: null, resolve, reject }])
     }])
   }
@@ -144,8 +157,9 @@
   }
 
   function error(name, message) {
-    const e = new ErrorOf(message)
-    if (name !== "Error") define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
+    const known = name === "RangeError" ? RangeErrorOf : name === "TypeError" ? TypeErrorOf : ErrorOf
+    const e = new known(message)
+    if (name !== "Error" && known === ErrorOf) define(e, "name", { __proto__: null, value: name, writable: true, configurable: true })
     return scrubbed(e)
   }
 
