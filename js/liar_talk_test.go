@@ -159,6 +159,7 @@ func TestLiarFloods(t *testing.T) {
 		}},
 	} {
 		shown.Store(0)
+		c.within = 20 * time.Second
 		peak := heapPeak(func() { l.see(t, c) })
 		if peak > 160<<20 {
 			t.Errorf("%s: %d MiB", c.name, peak>>20)
