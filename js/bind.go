@@ -239,7 +239,9 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 	defer timer.Stop()
 	select {
 	case a := <-done:
+		r.writes()
 		r.answer(a, true)
+		r.wrote()
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
 		return failed(HostWait, "the worker was killed")

@@ -175,7 +175,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	case errors.Is(err, jsc.ErrTerminated):
 		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
 	case errors.As(err, &own):
-		done.Failure = refusal(own)
+		done.Failure = refusedBy(own)
 	case err != nil:
 		done.Failure = s.explain(err)
 	default:
@@ -268,7 +268,7 @@ func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	}
 	v, err := s.js.Evaluate(source, m.Name, 1)
 	if err != nil {
-		return nil, false, err
+		return nil, false, s.parsed(m, err)
 	}
 	defer v.Release()
 	if v.Type() == jsc.Object || s.strayed || s.imports() {
@@ -369,6 +369,22 @@ func (s *server) arm(d time.Duration) {
 	})
 }
 
+// unparsed is the exception of a source that is no script.
+type unparsed struct{ error }
+
+// Unwrap returns the exception.
+func (u unparsed) Unwrap() error { return u.error }
+
+// parsed tells a source that is no script from one that threw, by the engine's
+// own parser: whatever a guest throws, it does not look like the former.
+func (s *server) parsed(m *wire.Eval, err error) error {
+	var thrown *jsc.Exception
+	if errors.As(err, &thrown) && !s.js.Parses(m.Source) {
+		return unparsed{err}
+	}
+	return err
+}
+
 // explain makes a failure of what the engine reports.
 func (s *server) explain(err error) *wire.Failure {
 	var thrown *jsc.Exception
@@ -379,6 +395,9 @@ func (s *server) explain(err error) *wire.Failure {
 	s.failure = nil
 	if _, err := s.ask(opExplain, thrown.Value); err != nil || s.failure == nil {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
+	}
+	if errors.As(err, new(unparsed)) {
+		s.failure.Kind = "syntax_error"
 	}
 	return s.failure
 }

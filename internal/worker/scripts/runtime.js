@@ -17,7 +17,7 @@
   const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
   const plain = Object.prototype, lists = Array.prototype
   const ours = { __proto__: null, [Symbol.species]: PromiseOf }
-  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
+  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError
   const { isError: engineSays } = ErrorOf
   const errorProtos = [Error.prototype, AggregateError.prototype]
   const { ownKeys } = Reflect
@@ -106,8 +106,7 @@
     }
     const name = find(thrown, "name"), message = find(thrown, "message"), stack = find(thrown, "stack")
     const at = stack === undefined ? "" : frames(stack)
-    const kind = above(thrown) === SyntaxErrorProto && at === "" ? "syntax_error" : "thrown"
-    fail(kind, short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
+    fail("thrown", short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
   }
 
   // ---- an evaluation
