@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +30,7 @@ type worker struct {
 	engine Engine
 	proof  api.Evidence
 
+	clock  func() (time.Duration, bool) // in place of the channel's, for tests
 	cancel context.CancelFunc
 	done   chan struct{} // closed once nothing is left of it
 	result *api.Result   // of its cell, once done is closed; nil if it had none
@@ -248,6 +251,10 @@ func (p *Pool) open() *wire.Open {
 		ClockMS: uint64(max(time.Now().UnixMilli(), 0)), Locale: "en-US", Zone: "UTC", StrictEval: p.opts.StrictEval,
 		TimeoutMS: uint64(p.limits.TimeoutMS), Limits: p.limits.wire(), Allow: p.allow,
 	}
+	o.Resolves = p.opts.Resolve != nil
+	for _, name := range slices.Sorted(maps.Keys(p.opts.Modules)) {
+		o.Modules = append(o.Modules, wire.Module{Specifier: name, Source: p.opts.Modules[name]})
+	}
 	if p.opts.Clock != nil {
 		o.ClockMS, o.Frozen = uint64(*p.opts.Clock), true
 	}
@@ -257,6 +264,14 @@ func (p *Pool) open() *wire.Open {
 		_, _ = rand.Read(o.Seed[:])
 	}
 	return o
+}
+
+// used is the processor time that the worker has used so far.
+func (w *worker) used() (time.Duration, bool) {
+	if w.clock != nil {
+		return w.clock()
+	}
+	return w.ch.CPU()
 }
 
 // isTimeout tells an error of a deadline that this side has set.
