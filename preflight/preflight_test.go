@@ -76,6 +76,7 @@ func TestCheck(t *testing.T) {
 		"process?.exit(1); process['env']":             "1:1 process, 1:19 process",
 		"typeof process.env":                           "1:8 process",
 		"typeof process; process; a.process.env":       "",
+		"process('x'); Deno(); tools.process.a":        "",
 		"Deno.readFile('x')":                           "1:1 deno",
 		"child_process.exec('x')":                      "1:1 child_process",
 		"globalThis.fetch('x')":                        "1:12 fetch",
