@@ -1,6 +1,7 @@
 package glovebox_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/agent"
 	"github.com/glovebox-dev/glovebox/api"
 )
 
@@ -32,7 +34,7 @@ var fileCases = []caseEntry{
 		c.run(glovebox.Program{Language: "go", Source: string(file), Limits: glovebox.Limits{MemoryBytes: 128 * mebi, Pids: 64}},
 			caseWant{verdict: api.OK, stdout: "100 goroutines\n"})
 	}},
-	{file: "121-ssrf-forms.json", later: "needs a tool of the host that fetches", issue: 6},
+	{file: "121-ssrf-forms.json", script: caseFetchForms},
 	{file: "123-include-shadow.c", script: caseCompile(`(?s).*fatal error: /etc/shadow: No such file or directory.*`, "")},
 	{file: "124-incbin-host.c", script: func(c *caseBox, file []byte) {
 		c.run(glovebox.Program{Language: "c", Source: string(file)}, caseWant{verdict: api.OK, stdout: "glovebox\n"})
@@ -45,6 +47,30 @@ var fileCases = []caseEntry{
 func init() {
 	caseTable = append(caseTable, fileCases...)
 	slices.SortFunc(caseTable, func(a, b caseEntry) int { return strings.Compare(a.file, b.file) })
+}
+
+// caseFetchForms has each URL of a file refused by the tool that fetches. What
+// may pass, and the controls, are in the tests of package agent, which connect
+// to nothing that is not theirs.
+func caseFetchForms(c *caseBox, file []byte) {
+	var forms struct{ Block, Allow []string }
+	if err := json.Unmarshal(file, &forms); err != nil || len(forms.Block) == 0 {
+		c.Fatal(err)
+	}
+	for _, form := range forms.Block {
+		rules := []agent.FetchRule{{Origin: "https://api.example.com", Paths: []string{"/"}}}
+		own := agent.FetchRule{Origin: strings.TrimSuffix(form, "/"), Paths: []string{"/"}}
+		if _, err := agent.HTTPFetch(agent.FetchOptions{Rules: []agent.FetchRule{own}}); err == nil {
+			rules = append(rules, own)
+		}
+		f, err := agent.HTTPFetch(agent.FetchOptions{Rules: rules})
+		if err != nil {
+			c.Fatal(err)
+		}
+		if _, err := f.Fetch(c.Context(), form, nil); !errors.Is(err, agent.FetchBadURL) && !errors.Is(err, agent.FetchAddress) {
+			c.Errorf("%s: %v", form, err)
+		}
+	}
 }
 
 // caseArtifacts runs a file that asks for artifacts, and wants exactly these

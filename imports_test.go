@@ -67,6 +67,7 @@ tests internal/cell: internal/cellinit internal/jsc/library
 internal/jsc/library: golang.org/x/sys/...
 internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
 internal/worker/bootstrap: internal/jsc
+internal/script:
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
 # What would confine the worker on macOS, where it does not run.
@@ -77,17 +78,29 @@ internal/seatbelt:   github.com/ebitengine/purego golang.org/x/sys/...
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 redteam:             api languages internal/cell internal/landlock golang.org/x/sys/... golang.org/x/tools/txtar
-internal/worker:     internal/worker/bootstrap internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
+internal/worker:     internal/worker/bootstrap internal/script internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js
 tests redteam:       internal/attest
+tests js:            internal/testenv/liar/script
+internal/egress:
+internal/keyring:
+internal/journal:    internal/keyring internal/strictjson
+internal/jsonschema: internal/strictjson
+never internal/jsonschema: net net/http
+tests internal/jsonschema: github.com/google/jsonschema-go/...
+agent:               api internal/egress internal/jsonschema internal/strictjson internal/termtext js
+tests agent:         github.com/evanw/esbuild/pkg/api
+tests .:             agent
+cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
-bench:               . api languages internal/cell golang.org/x/sys/...
+bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
 # Tools of the repository itself.
@@ -105,20 +118,22 @@ internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
 internal/testenv/soak:
+internal/testenv/liar:   internal/testenv/liar/script internal/wire internal/worker internal/jsc/library golang.org/x/sys/...
+internal/testenv/liar/script:
 
 tests: api internal/testenv golang.org/x/sys/...
 tests: github.com/google/go-cmp/... github.com/rogpeppe/go-internal/... go.uber.org/goleak
 
 # Fences.
 fence unsafe:               *_unsafe.go
-fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench examples/... internal/testenv/... tests
-fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
-fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
-fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench examples/... internal/testenv/... tests
+fence os/exec:              internal/cell internal/cellinit internal/ledger/gen internal/seccomp/headers/refresh internal/mutations/run internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
+fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
+fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
+fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/seatbelt internal/testenv/... tests
 # JSON from outside has one decoder.
-fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... examples/... internal/testenv/... tests
+fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
@@ -369,6 +384,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"lenient decoder, shortly", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, "json.Unmarshal belongs in"},
 		{"writing JSON", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Marshal`, ""},
 		{"strict decoder", "internal/strictjson/a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, ""},
+		{"schemas load", "internal/jsonschema/a.go", `import "net/http"`, "may never import net/http"},
 		{"data does work", "api/a.go", `import "net/http"`, "may never import net/http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -81,3 +81,31 @@ func BenchmarkTwoMegabytes(b *testing.B) {
 		}
 	}
 }
+
+// The same as the result of a function of the host.
+func BenchmarkTwoMegabytesIn(b *testing.B) {
+	type row struct {
+		ID    int      `json:"id"`
+		Name  string   `json:"name"`
+		Value float64  `json:"value"`
+		Tags  []string `json:"tags"`
+		OK    bool     `json:"ok"`
+	}
+	var rows []row
+	for i := range 22000 {
+		rows = append(rows, row{i, fmt.Sprintf("row number %d", i), float64(i) / 3, []string{"a", "b"}, i%2 == 0})
+	}
+	for _, jit := range []js.JIT{"", js.Baseline} {
+		b.Run(fmt.Sprintf("mode=%s", jit), func(b *testing.B) {
+			rt := open(b, js.Options{JIT: jit})
+			if err := rt.Bind(ctx, "give", func() []row { return rows }); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := rt.Eval(ctx, "give().length"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -118,12 +118,18 @@ func TestOptionsAreRefused(t *testing.T) {
 		if field == "clock" {
 			*o.Clock = -1
 		}
-		o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
-		_, err := js.New(context.Background(), o)
-		var f *api.FieldError
-		if !errors.As(err, &f) || f.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
+		refused(t, o, field)
+	}
+}
+
+// refused sees that options are refused, by the name of a field.
+func refused(t *testing.T, o js.Options, field string) {
+	t.Helper()
+	o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
+	_, err := js.New(context.Background(), o)
+	var f *api.FieldError
+	if !errors.As(err, &f) || f.Field != field {
+		t.Errorf("%s: %v", field, err)
 	}
 }
 
@@ -141,14 +147,17 @@ func TestTimeouts(t *testing.T) {
 	}
 	microtasks := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 2000}})
 	begin := time.Now()
-	if got := kind(t, microtasks, "const again = () => Promise.resolve().then(again); again()"); got != js.HardTimeout {
+	// Between two jobs the engine can often be stopped, and not always.
+	got := kind(t, microtasks, "const again = () => Promise.resolve().then(again); again()")
+	if got != js.HardTimeout && got != js.Timeout {
 		t.Errorf("microtasks: %s", got)
 	}
 	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if got := kind(t, microtasks, "1"); got != js.Closed && got != "" {
-		t.Errorf("afterwards: %s", got)
+	_, err := microtasks.Eval(context.Background(), "1")
+	if after := js.KindOf(err); got == js.HardTimeout && after != js.Closed || got == js.Timeout && err != nil {
+		t.Errorf("after %s: %v", got, err)
 	}
 }
 
@@ -209,4 +218,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) {
+	if os.Getenv(hostChild) != "" {
+		os.Exit(hostMain())
+	}
+	os.Exit(m.Run())
+}

@@ -17,13 +17,19 @@ type Limits struct {
 	// runtime survives it. Default 5,000.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// HardMS is when the worker is killed: what does not stop at TimeoutMS, such as
-	// a function of the engine that never looks. It stands still while a call has no
-	// answer; CPUMS does not. Default 1,000 more than TimeoutMS.
+	// a function of the engine that never looks. While a function of the host
+	// runs, only the worker's processor time counts, looked at ten times a second.
+	// Default 1,000 more than TimeoutMS.
 	HardMS int64 `json:"hard_ms"`
 	// CPUMS is processor time of one evaluation, all threads. Default twice HardMS.
 	CPUMS int64 `json:"cpu_ms"`
 	// MemoryBytes is everything the kernel charges to the worker. Default 256 MiB.
 	MemoryBytes int64 `json:"memory_bytes"`
+	// BufferBytes are the bytes of all ArrayBuffers and typed arrays that live at one
+	// time, and 256 more for each: one too many is a RangeError that the guest can
+	// catch. The rest of its memory is bounded by MemoryBytes alone. Default a quarter
+	// of MemoryBytes.
+	BufferBytes int64 `json:"buffer_bytes"`
 	// Threads of the worker, the engine's own among them. Default 32.
 	Threads int64 `json:"threads"`
 	// HostCalls are calls of functions of the host in the life of a runtime.
@@ -43,6 +49,12 @@ type Limits struct {
 	// Nodes and Depth are of one value that crosses. Default 1,000,000 and 128.
 	Nodes int64 `json:"nodes"`
 	Depth int64 `json:"depth"`
+	// HostBytes is what values of the runtime may take of this program's memory at
+	// one time: the arguments of calls that have no answer, answers that the worker
+	// has not read, and a result while it is made. What it does not leave room for is
+	// refused: a call throws, a result is [ResultLimit]. What functions make of their
+	// arguments is theirs. Default 128 MiB, which any one value fits.
+	HostBytes int64 `json:"host_bytes"`
 	// WriteStallMS is how long the worker may leave what it is sent unread while it
 	// owes nothing else. Default 5,000.
 	WriteStallMS int64 `json:"write_stall_ms"`
@@ -66,6 +78,7 @@ func (l *Limits) table() []bound {
 		{"hard_ms", &l.HardMS, func(l *Limits) int64 { return l.TimeoutMS + 1_000 }, 10, 2 * hour},
 		{"cpu_ms", &l.CPUMS, func(l *Limits) int64 { return 2 * l.HardMS }, 10, 4 * hour},
 		{"memory_bytes", &l.MemoryBytes, fixed(256 << 20), 48 << 20, 64 << 30},
+		{"buffer_bytes", &l.BufferBytes, func(l *Limits) int64 { return l.MemoryBytes / 4 }, 64 << 10, 64 << 30},
 		{"threads", &l.Threads, fixed(32), 16, 256},
 		{"host_calls", &l.HostCalls, fixed(1_000_000), 1, 1 << 40},
 		{"in_flight", &l.InFlight, fixed(256), 1, 1 << 16},
@@ -75,6 +88,7 @@ func (l *Limits) table() []bound {
 		{"argument_bytes", &l.ArgumentBytes, fixed(wire.MaxValue), 64, wire.MaxValue},
 		{"nodes", &l.Nodes, fixed(1_000_000), 1, 1_000_000},
 		{"depth", &l.Depth, fixed(128), 1, 128},
+		{"host_bytes", &l.HostBytes, fixed(128 << 20), 1 << 10, 64 << 30},
 		{"write_stall_ms", &l.WriteStallMS, fixed(5_000), 10, hour},
 	}
 }
@@ -117,9 +131,9 @@ const (
 func (l *Limits) wire() wire.Limits {
 	return wire.Limits{
 		Nodes: uint64(l.Nodes), Depth: uint64(l.Depth), Elements: 1 << 20, ResultBytes: uint64(l.ResultBytes), ArgumentBytes: uint64(l.ArgumentBytes),
-		ConsoleBytes: uint64(l.ConsoleBytes), HostCalls: uint64(l.HostCalls), InFlight: uint64(l.InFlight),
+		ConsoleBytes: uint64(l.ConsoleBytes), BufferBytes: uint64(l.BufferBytes), HostCalls: uint64(l.HostCalls), InFlight: uint64(l.InFlight),
 	}
 }
 
-// budget bounds a value that comes from the worker.
+// budget bounds a value that comes from the worker, or goes there.
 func (l *Limits) budget() wire.Budget { return wire.Budget{Nodes: int(l.Nodes), Depth: int(l.Depth)} }

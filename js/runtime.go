@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -33,7 +34,12 @@ type Runtime struct {
 	bindings map[uint64]*binding
 	names    map[string]uint64
 	revoked  map[uint64]bool
-	held     int64 // bytes of arguments of calls without an answer
+	held     int64 // bytes of arguments of calls without an answer, as they came
+	open     int64 // calls without an answer
+	taken    int64 // of the host's memory by values of this runtime, see Limits.HostBytes
+
+	encoding sync.Mutex   // one answer at a time is made ready
+	sending  atomic.Int64 // since when the conversation waits to write, in ns since 1970; 0: it does not
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
@@ -41,7 +47,14 @@ type Runtime struct {
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
 	calls    int64 // in the life of the runtime
+	before   int64 // of them, before this evaluation
 	console  int64 // bytes of this evaluation
+	collect  func(Level, string)
+	cpu      time.Duration      // of the worker when it began
+	waves    bool               // it may pause
+	paused   map[uint64]*paused // calls that wait for Resume, by their number
+
+	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
 	once sync.Once
 }
@@ -57,6 +70,8 @@ func newRuntime(p *Pool, w *worker) *Runtime {
 type Script struct {
 	Name string // in stacks of errors; "eval" if empty
 	Code string
+	// Module says that it is a module; see [Runtime.EvalModule].
+	Module bool
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
 	TimeoutMS int64
 }
@@ -67,6 +82,7 @@ type Usage struct {
 	Guest     time.Duration // with no function of the host running
 	Host      time.Duration // waiting for functions of the host
 	HeapBytes int64         // of the engine, as the worker says
+	Console   int64         // bytes of console text that came, line ends among them
 }
 
 // Eval runs a script and returns the value of its last expression. A promise is
@@ -78,6 +94,11 @@ func (r *Runtime) Eval(ctx context.Context, code string) (Value, error) {
 
 // Run runs a script and says what it took.
 func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
+	return r.run(ctx, s, nil)
+}
+
+// run is Run; collect gets the console's text too.
+func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)) (Value, Usage, error) {
 	m, err := r.message(s)
 	if err != nil {
 		return Value{}, Usage{}, err
@@ -86,10 +107,10 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.eval++
-	m.ID, r.console = r.eval, 0
-	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
-	done, err := r.converse(ctx, m)
+	r.collect = collect
+	defer func() { r.collect = nil }()
+	r.begin(m)
+	done, err := r.converse(ctx, false, m)
 	if err != nil {
 		return Value{}, r.usage(nil), err
 	}
@@ -97,11 +118,21 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 	return v, r.usage(done), err
 }
 
+// begin makes an evaluation of a message.
+func (r *Runtime) begin(m *wire.Eval) {
+	r.eval++
+	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
+	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
+}
+
 // message checks a script.
 func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
 	if m.Name == "" {
 		m.Name = "eval"
+	}
+	if s.Module {
+		m.Kind = wire.EvalModule
 	}
 	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
 		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
@@ -115,8 +146,10 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	return m, nil
 }
 
-// enter takes the runtime for one thing.
-func (r *Runtime) enter(ctx context.Context) error {
+// enter takes the runtime for one thing. Where it has paused that is Resume's.
+func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
+
+func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
 		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
 	}
@@ -125,7 +158,11 @@ func (r *Runtime) enter(ctx context.Context) error {
 	default:
 		return r.ended(failed(Busy, "the runtime runs something else"))
 	}
-	if over := r.ended(nil); over != nil {
+	over := r.ended(nil)
+	if over == nil && r.waves && !resume {
+		over = failed(Busy, "the runtime has paused; Resume goes on")
+	}
+	if over != nil {
 		r.turn <- struct{}{}
 		return over
 	}
@@ -152,15 +189,16 @@ func (r *Runtime) why() *Error {
 	return r.over
 }
 
-// converse sends a message and serves the worker until it has answered it.
-func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, error) {
+// converse sends messages and serves the worker until it has answered them, or
+// says that it waits. A conversation may be that of an evaluation that goes on.
+func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
 	limits := &r.p.limits
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, r.w.cancel)()
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -168,11 +206,16 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 			_ = r.end(failed(Closed, "by a panic of the console's function"))
 		}
 	}()
-	watch := r.watchCPU()
+	watch := r.watchCPU(on)
 	defer watch()
-	if err := r.send(m); err != nil {
-		whole = true
-		return nil, r.broken(ctx, err)
+	for _, m := range messages {
+		r.writes()
+		err := r.send(m)
+		r.wrote()
+		if err != nil {
+			whole = true
+			return nil, r.broken(ctx, err)
+		}
 	}
 	for {
 		answer, err := r.w.in.Read()
@@ -204,8 +247,12 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 			return false, failed(Protocol, "an answer to another binding")
 		}
 		return true, nil
+	case *wire.Waiting:
+		return r.waits(m)
 	case *wire.Call:
 		return false, r.call(ctx, m)
+	case *wire.Import:
+		return false, r.imported(ctx, m)
 	case *wire.Console:
 		return false, r.print(m)
 	case *wire.Fatal:
@@ -217,7 +264,10 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 // print passes console text on, up to its limit; the worker cuts it at the same
 // place, so that what is far beyond is no honest worker's.
 func (r *Runtime) print(m *wire.Console) *Error {
-	r.console++ // its line's end
+	if r.binding == 0 && m.EvalID != r.eval || r.binding != 0 && m.EvalID != 0 {
+		return failed(Protocol, "console text of evaluation %d in %d", m.EvalID, r.eval)
+	}
+	r.console += int64(max(len(m.Text), 1)) // what parts them, and the line's end
 	for i, s := range m.Text {
 		r.console += int64(len(s))
 		m.Text[i] = clean(s, len(s))
@@ -225,15 +275,10 @@ func (r *Runtime) print(m *wire.Console) *Error {
 	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
 		return failed(Protocol, "console text beyond its limit")
 	}
-	if r.p.opts.Console != nil {
-		text := ""
-		for i, s := range m.Text {
-			if i > 0 {
-				text += " "
-			}
-			text += s
+	for _, to := range []func(Level, string){r.collect, r.p.opts.Console} {
+		if to != nil {
+			to(levels[m.Level], strings.Join(m.Text, " "))
 		}
-		r.p.opts.Console(levels[m.Level], text)
 	}
 	return nil
 }
@@ -270,7 +315,7 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 	}
 	took := r.clk.soFar()
 	why := r.w.cause() // the end of its channel is the end of a worker
-	if why.Kind == Crashed && took >= r.timeout {
+	if why.Kind == Crashed && r.binding == 0 && took >= r.timeout {
 		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
 		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
 	}
@@ -304,43 +349,6 @@ func (r *Runtime) shut(why *Error) {
 	})
 }
 
-// cpuEvery is how often processor time is looked at.
-const cpuEvery = 100 * time.Millisecond
-
-// watchCPU ends the runtime when the evaluation takes more processor time than
-// its limit, and returns what stops it. An evaluation shorter than a look costs
-// a timer.
-func (r *Runtime) watchCPU() (stop func()) {
-	var mu sync.Mutex
-	var base time.Duration
-	stopped, first := false, true
-	var timer *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(cpuEvery, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if stopped {
-			return
-		}
-		used, ok := r.w.ch.CPU()
-		if first {
-			first, base = false, used
-		}
-		if ok && used-base > time.Duration(r.p.limits.CPUMS)*time.Millisecond {
-			go r.shut(failed(CPULimit, "more than %d ms", r.p.limits.CPUMS))
-			return
-		}
-		timer.Reset(cpuEvery)
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
-		timer.Stop()
-	}
-}
-
 // guestKinds are what a worker may say of its guest.
 var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported}
 
@@ -350,7 +358,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 	if done.Failure != nil {
 		return Value{}, r.failure(done.Failure)
 	}
-	v, err := decodeValue("result", done.Value, r.p.limits.budget())
+	v, err := decodeValue("result", done.Value, r.room())
 	if err != nil {
 		if errors.Is(err, wire.ErrLimit) {
 			return Value{}, &Error{Kind: ResultLimit, Message: err.Error(), Err: err}
@@ -383,9 +391,9 @@ func guestName(s string) string {
 // usage of the evaluation that has just ended.
 func (r *Runtime) usage(m wire.Message) Usage {
 	guest, host := r.clk.used()
-	u := Usage{Guest: guest, Host: host}
+	u := Usage{Calls: r.calls - r.before, Guest: guest, Host: host, Console: r.console}
 	if done, ok := m.(*wire.Done); ok {
-		u.Calls, u.HeapBytes = int64(done.Usage.Calls), int64(min(done.Usage.HeapBytes, 1<<62))
+		u.HeapBytes = int64(min(done.Usage.HeapBytes, 1<<62))
 	}
 	return u
 }

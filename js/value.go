@@ -3,6 +3,7 @@ package js
 import (
 	"math"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/wire"
@@ -71,6 +72,44 @@ func encodeValue(root string, v any, b wire.Budget) (wire.Value, error) {
 		return nil, asFault(err).at(root)
 	}
 	return encoded, nil
+}
+
+// encodeForEngine is encodeValue, or the value as JSON where that says all of it:
+// the engine reads it several times faster.
+func encodeForEngine(root string, v any, b wire.Budget) (wire.Value, string, error) {
+	tree, err := encodeTree(root, v, b)
+	if err != nil {
+		return nil, "", err
+	}
+	switch tree.(type) {
+	case []any, *wire.Object:
+		if exactJSON(tree) {
+			text, f := appendJSON(nil, tree)
+			if f == nil && len(text) <= wire.MaxValue {
+				return nil, string(text), nil
+			}
+		}
+	}
+	encoded, err := wire.Encode(tree, b)
+	if err != nil {
+		return nil, "", asFault(err).at(root)
+	}
+	return encoded, "", nil
+}
+
+// exactJSON reports whether JSON says all of a tree.
+func exactJSON(tree any) bool {
+	switch t := tree.(type) {
+	case nil, bool, string:
+		return true
+	case float64:
+		return !math.IsNaN(t) && !math.IsInf(t, 0)
+	case []any:
+		return !slices.ContainsFunc(t, func(e any) bool { return !exactJSON(e) })
+	case *wire.Object:
+		return !slices.ContainsFunc(t.Values, func(e any) bool { return !exactJSON(e) })
+	}
+	return false
 }
 
 // decodeValue reads a value from the wire. root is its name in later errors.

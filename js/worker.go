@@ -5,7 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +17,9 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
-// startTimeout bounds the time from a cell's job to a worker that is ready.
-const startTimeout = 20 * time.Second
+// startTimeout bounds the time from a cell's job to a worker that is ready. Tests
+// make it shorter.
+var startTimeout = 20 * time.Second
 
 // worker is one process behind the wall, from its start to its end.
 type worker struct {
@@ -25,6 +29,7 @@ type worker struct {
 	engine Engine
 	proof  api.Evidence
 
+	clock  func() (time.Duration, bool) // in place of the channel's, for tests
 	cancel context.CancelFunc
 	done   chan struct{} // closed once nothing is left of it
 	result *api.Result   // of its cell, once done is closed; nil if it had none
@@ -51,6 +56,7 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		defer close(w.done)
 		w.result, w.err = p.host.Run(life, job, cell.Streams{Channel: func(c *cell.Channel) { begun <- c }})
 	}()
+	caller := ctx
 	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
 	select {
@@ -59,16 +65,32 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		return nil, w.neverBegan()
 	case <-ctx.Done():
 		w.end()
-		return nil, &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(ctx)}
+		return nil, tooLate(caller)
 	}
 	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
-	w.in.Limit(wire.TypeDone, int(p.limits.ResultBytes)+4<<10)
+	w.in.Limit(wire.TypeDone, max(int(p.limits.ResultBytes), textBytes)+4<<10)
 	w.in.Limit(wire.TypeCall, int(p.limits.ArgumentBytes)+4<<10)
 	defer context.AfterFunc(ctx, func() { _ = w.ch.SetDeadline(time.Unix(1, 0)) })()
 	if err := w.greet(p); err != nil {
+		if isTimeout(err) {
+			w.end()
+			return nil, tooLate(caller)
+		}
 		return nil, w.startFailed(ctx, err)
 	}
 	return w, nil
+}
+
+// textBytes is what the texts of a failure may take: message, stack and name.
+const textBytes = 33 << 10
+
+// tooLate is the error of a worker that was not ready when its time was over, or
+// its caller's.
+func tooLate(caller context.Context) *Error {
+	if caller.Err() != nil {
+		return &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(caller)}
+	}
+	return failed(SetupFailed, "the worker was not ready within %v", startTimeout)
 }
 
 // argv is the command line of a worker.
@@ -88,19 +110,21 @@ func (w *worker) neverBegan() error {
 	return failed(SetupFailed, "%s: %s: %s", w.result.Verdict, w.result.Stage, w.result.Message)
 }
 
-// startFailed ends a worker that did not come as far as being ready.
+// startFailed ends a worker that did not come as far as being ready. Of one that
+// has hung up the kernel says more.
 func (w *worker) startFailed(ctx context.Context, err error) error {
+	e := failed(SetupFailed, "%v", err)
+	e.Err = err
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		w.end()
+		return e
+	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
 	case <-time.After(lastWord):
 	}
 	w.end()
-	if ctx.Err() != nil {
-		return &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(ctx)}
-	}
-	e := failed(SetupFailed, "%v", err)
-	e.Err = err
 	if r := w.result; r != nil {
 		e.Message += fmt.Sprintf(" (%s%s)", r.Verdict, notice(r))
 	}
@@ -198,6 +222,7 @@ func (w *worker) cause() *Error {
 	case <-w.done:
 	case <-time.After(lastWord):
 		w.end()
+		return failed(Protocol, "the worker hung up and lived on")
 	}
 	r := w.result
 	switch {
@@ -225,6 +250,10 @@ func (p *Pool) open() *wire.Open {
 		ClockMS: uint64(max(time.Now().UnixMilli(), 0)), Locale: "en-US", Zone: "UTC", StrictEval: p.opts.StrictEval,
 		TimeoutMS: uint64(p.limits.TimeoutMS), Limits: p.limits.wire(), Allow: p.allow,
 	}
+	o.Resolves = p.opts.Resolve != nil
+	for _, name := range slices.Sorted(maps.Keys(p.opts.Modules)) {
+		o.Modules = append(o.Modules, wire.Module{Specifier: name, Source: p.opts.Modules[name]})
+	}
 	if p.opts.Clock != nil {
 		o.ClockMS, o.Frozen = uint64(*p.opts.Clock), true
 	}
@@ -234,6 +263,14 @@ func (p *Pool) open() *wire.Open {
 		_, _ = rand.Read(o.Seed[:])
 	}
 	return o
+}
+
+// used is the processor time that the worker has used so far.
+func (w *worker) used() (time.Duration, bool) {
+	if w.clock != nil {
+		return w.clock()
+	}
+	return w.ch.CPU()
 }
 
 // isTimeout tells an error of a deadline that this side has set.

@@ -33,6 +33,7 @@ type cell struct {
 	uid     int // in the launcher's namespace; 0: shared
 	control *net.UnixConn
 	stdin   *os.File // the host's ends
+	socket  *socket  // over stdin, of a worker
 	stdout  *os.File
 	stderr  *os.File
 	pidfd   int
@@ -268,6 +269,9 @@ func (c *cell) destroy() {
 func (c *cell) ashes() {
 	if c.control != nil {
 		c.control.Close() // init ends at this too
+	}
+	if c.socket != nil {
+		c.socket.close()
 	}
 	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
 		if f != nil {

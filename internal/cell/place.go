@@ -129,6 +129,11 @@ func (c *cell) launch() error {
 	}
 	c.stdin = w
 	defer stdin.Close()
+	if c.h.cfg.Worker != nil {
+		if c.socket, err = newSocket(w); err != nil {
+			return err
+		}
+	}
 	r, stdout, err := os.Pipe()
 	if err != nil {
 		return err

@@ -320,7 +320,7 @@ func (r *run) first(t cellproto.Type, p []byte) error {
 func (r *run) feed() {
 	in, w := r.streams.Stdin, r.c.stdin
 	if r.streams.Channel != nil {
-		r.streams.Channel(&Channel{File: w, run: r})
+		r.streams.Channel(&Channel{socket: r.c.socket, run: r})
 		return
 	}
 	if in == nil {

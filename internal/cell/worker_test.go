@@ -65,12 +65,8 @@ func TestWorkerSpeaksOverItsChannel(t *testing.T) {
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			t.Error(err)
 		}
-		raw, err := c.SyscallConn()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) })
+		var err error
+		_ = c.raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) })
 		if err != nil {
 			t.Error(err)
 		}
@@ -109,7 +105,7 @@ func TestUnsealedIsFound(t *testing.T) {
 	_, err := h.Run(context.Background(), h.workerJob(), Streams{Channel: func(c *Channel) {
 		_, err := c.Sealed()
 		found <- err
-		c.Close()
+		c.close()
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -341,7 +341,8 @@ func thread(c *Context, p *problems) {
 	done := make(chan any)
 	v := c.Number(1)
 	for what, f := range map[string]func(){
-		"evaluate": func() { _, _ = c.Evaluate("1", "a.js", 1) }, "type": func() { v.Type() }, "release": func() { v.Release() }, "collect": c.Collect,
+		"evaluate": func() { _, _ = c.Evaluate("1", "a.js", 1) }, "call": func() { _, _ = c.Call(v, nil) }, "collect": c.Collect,
+		"time limit": func() { c.SetTimeLimit(0, nil) },
 	} {
 		go func() {
 			runtime.LockOSThread()

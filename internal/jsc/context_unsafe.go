@@ -83,7 +83,9 @@ func (c *Context) NewRealm() (*Realm, error) {
 }
 
 // enter panics where another thread than the engine's calls: it would be
-// registered with the collector, which then stops threads by signals.
+// registered with the collector, which then stops threads by signals. Whatever
+// runs code looks; making and reading values does not, for it would take longer
+// than they do.
 func (c *Context) enter() {
 	if unix.Gettid() != c.tid {
 		panic("jsc: called from another thread than the engine's")
@@ -123,6 +125,16 @@ func (r *Realm) Evaluate(source, name string, line int) (*Value, error) {
 		return nil, c.thrown(exception)
 	}
 	return c.keep(ref), nil
+}
+
+// Parses tells whether the engine takes a text for a script. It runs nothing of
+// it, and nothing that a guest has changed takes part.
+func (r *Realm) Parses(source string) bool {
+	c := r.c
+	c.enter()
+	script := c.newString(utf16.Encode([]rune(source)))
+	defer call(c.fn.stringRelease, script)
+	return call(c.fn.checkScriptSyntax, r.ref, script, 0, 1, 0)&0xff != 0 // a bool in C, of which only the low byte is defined
 }
 
 // Call calls a function; a nil this is undefined.

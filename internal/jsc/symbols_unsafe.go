@@ -10,25 +10,26 @@ import (
 // are all words are called by address; the few that take or give a double are
 // bound to a Go function, which costs more.
 type symbols struct {
-	contextGroupCreate, contextGroupClearTimeLimit                       uintptr
-	globalContextCreateInGroup, globalContextSetEvalEnabled              uintptr
-	contextGetGlobalObject, unhandledRejection                           uintptr
-	evaluateScript                                                       uintptr
-	classCreate, objectMake, objectGetPrivate                            uintptr
-	objectCallAsFunction, objectMakeError                                uintptr
-	objectMakeTypedArray, objectTypedArrayBuffer                         uintptr
-	objectTypedArrayLength, objectTypedArrayOffset                       uintptr
-	objectArrayBufferPtr, objectArrayBufferLength                        uintptr
-	objectGetProxyTarget                                                 uintptr // 0 where the engine has none
-	valueProtect, valueUnprotect, valueGetType, valueTypedArrayType      uintptr
-	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString uintptr
-	valueToBoolean, valueToStringCopy                                    uintptr
-	stringCreate, stringCreateUTF8                                       uintptr
-	stringLength, stringCharacters, stringRelease                        uintptr
-	garbageCollect, configureSignal, setRemoteInspection                 uintptr
-	valueToNumber                                                        func(ctx, value uintptr, exception *uintptr) float64
-	valueMakeNumber                                                      func(ctx uintptr, number float64) uintptr
-	contextGroupSetTimeLimit                                             func(group uintptr, seconds float64, callback, data uintptr)
+	contextGroupCreate, contextGroupClearTimeLimit                                          uintptr
+	globalContextCreateInGroup, globalContextSetEvalEnabled                                 uintptr
+	contextGetGlobalObject, unhandledRejection                                              uintptr
+	evaluateScript, checkScriptSyntax                                                       uintptr
+	classCreate, objectMake, objectGetPrivate                                               uintptr
+	objectCallAsFunction, objectMakeError                                                   uintptr
+	objectMakeTypedArray, objectTypedArrayBuffer                                            uintptr
+	objectTypedArrayLength, objectTypedArrayOffset                                          uintptr
+	objectArrayBufferPtr, objectArrayBufferLength                                           uintptr
+	objectGetProxyTarget                                                                    uintptr // 0 where the engine has none
+	valueProtect, valueUnprotect, valueGetType, valueTypedArrayType                         uintptr
+	valueMakeUndefined, valueMakeNull, valueMakeBoolean, valueMakeString, valueMakeFromJSON uintptr
+	valueToBoolean, valueToStringCopy                                                       uintptr
+	stringCreate, stringCreateUTF8                                                          uintptr
+	stringLength, stringCharacters, stringRelease                                           uintptr
+	garbageCollect, configureSignal, setRemoteInspection                                    uintptr
+	weakCreate, weakGetObject, weakRelease                                                  uintptr
+	valueToNumber                                                                           func(ctx, value uintptr, exception *uintptr) float64
+	valueMakeNumber                                                                         func(ctx uintptr, number float64) uintptr
+	contextGroupSetTimeLimit                                                                func(group uintptr, seconds float64, callback, data uintptr)
 }
 
 // symbol is a function's name and the place for its address.
@@ -47,6 +48,7 @@ func (s *symbols) needed() []symbol {
 		{"JSContextGetGlobalObject", &s.contextGetGlobalObject},
 		{"JSGlobalContextSetUnhandledRejectionCallback", &s.unhandledRejection},
 		{"JSEvaluateScript", &s.evaluateScript},
+		{"JSCheckScriptSyntax", &s.checkScriptSyntax},
 		{"JSClassCreate", &s.classCreate},
 		{"JSObjectMake", &s.objectMake},
 		{"JSObjectGetPrivate", &s.objectGetPrivate},
@@ -66,6 +68,7 @@ func (s *symbols) needed() []symbol {
 		{"JSValueMakeNull", &s.valueMakeNull},
 		{"JSValueMakeBoolean", &s.valueMakeBoolean},
 		{"JSValueMakeString", &s.valueMakeString},
+		{"JSValueMakeFromJSONString", &s.valueMakeFromJSON},
 		{"JSValueToBoolean", &s.valueToBoolean},
 		{"JSValueToStringCopy", &s.valueToStringCopy},
 		{"JSStringCreateWithCharacters", &s.stringCreate},
@@ -74,6 +77,9 @@ func (s *symbols) needed() []symbol {
 		{"JSStringGetCharactersPtr", &s.stringCharacters},
 		{"JSStringRelease", &s.stringRelease},
 		{"JSSynchronousGarbageCollectForDebugging", &s.garbageCollect},
+		{"JSWeakCreate", &s.weakCreate},
+		{"JSWeakGetObject", &s.weakGetObject},
+		{"JSWeakRelease", &s.weakRelease},
 	}
 }
 

@@ -63,7 +63,6 @@ func (v *Value) Release() {
 		return
 	}
 	v.released = true
-	v.c.enter()
 	call(v.c.fn.valueUnprotect, v.c.ref, v.ref)
 }
 
@@ -73,7 +72,6 @@ func (v *Value) word() uintptr {
 	if v.gone() {
 		panic("jsc: a value was used after its release")
 	}
-	v.c.enter()
 	return v.ref
 }
 
@@ -86,6 +84,10 @@ func (c *Context) keep(ref uintptr) *Value {
 	call(c.fn.valueProtect, c.ref, ref)
 	return &Value{c: c, ref: ref}
 }
+
+// Keep returns the same value once more, with a protection of its own: an
+// argument of a call stays usable beyond it that way.
+func (c *Context) Keep(v *Value) *Value { return c.keep(v.word()) }
 
 // Type returns the value's type.
 func (v *Value) Type() Type { return Type(int32(call(v.c.fn.valueGetType, v.c.ref, v.word()))) }
@@ -210,19 +212,16 @@ func pointer(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Poi
 
 // Undefined returns the value undefined.
 func (c *Context) Undefined() *Value {
-	c.enter()
 	return c.keep(call(c.fn.valueMakeUndefined, c.ref))
 }
 
 // Null returns the value null.
 func (c *Context) Null() *Value {
-	c.enter()
 	return c.keep(call(c.fn.valueMakeNull, c.ref))
 }
 
 // Bool returns true or false.
 func (c *Context) Bool(b bool) *Value {
-	c.enter()
 	var word uintptr
 	if b {
 		word = 1
@@ -232,13 +231,11 @@ func (c *Context) Bool(b bool) *Value {
 
 // Number returns a number.
 func (c *Context) Number(f float64) *Value {
-	c.enter()
 	return c.keep(c.fn.valueMakeNumber(c.ref, f))
 }
 
 // String returns a string of UTF-16 code units, lone surrogates and all.
 func (c *Context) String(units []uint16) *Value {
-	c.enter()
 	s := c.newString(units)
 	defer call(c.fn.stringRelease, s)
 	return c.keep(call(c.fn.valueMakeString, c.ref, s))
@@ -257,7 +254,6 @@ func (c *Context) UTF16(b []byte) *Value {
 // Latin1 returns a string of units below 256. What is ASCII alone takes the
 // engine a byte a unit.
 func (c *Context) Latin1(b []byte) *Value {
-	c.enter()
 	plain := true
 	for _, u := range b {
 		plain = plain && u-1 < 0x7f // 0 is the end for the engine
@@ -273,6 +269,20 @@ func (c *Context) Latin1(b []byte) *Value {
 		units[i] = uint16(u)
 	}
 	return c.String(units)
+}
+
+// JSON returns the value that a JSON text without a zero byte says. No guest code
+// runs. The error of a text that is none says nothing of where.
+func (c *Context) JSON(text string) (*Value, error) {
+	c.enter()
+	b := append(append(make([]byte, 0, len(text)+1), text...), 0)
+	s := call(c.fn.stringCreateUTF8, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	defer call(c.fn.stringRelease, s)
+	ref := call(c.fn.valueMakeFromJSON, c.ref, s)
+	if ref == 0 {
+		return nil, errors.New("jsc: no JSON")
+	}
+	return c.keep(ref), nil
 }
 
 // Text returns a string; what is not UTF-8 in it becomes U+FFFD.

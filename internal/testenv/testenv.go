@@ -41,7 +41,7 @@ func Cache() string {
 	return filepath.Join(Root(), ".cache", "warm")
 }
 
-var initOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_INIT", "glovebox-init") })
+var initOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_INIT", "glovebox-init", "./cmd/glovebox-init") })
 
 // Worker returns the path of a glovebox-js of the present sources, as Init does.
 func Worker() string {
@@ -52,15 +52,27 @@ func Worker() string {
 	return path
 }
 
-var workerOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_WORKER", "glovebox-js") })
+var workerOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_WORKER", "glovebox-js", "./cmd/glovebox-js") })
 
-// program is what the variable names, or the command, built now.
-func program(variable, name string) (string, error) {
+// Liar returns the path of a worker that lies, as its script says, of the
+// present sources: see internal/testenv/liar.
+func Liar() string {
+	path, err := liarOnce()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+var liarOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_LIAR", "liar", "./internal/testenv/liar") })
+
+// program is what the variable names, or the package's program, built now.
+func program(variable, name, pkg string) (string, error) {
 	if path := os.Getenv(variable); path != "" {
 		return path, nil
 	}
 	path := filepath.Join(Root(), "bin", name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/"+name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -74,6 +74,7 @@ type Open struct {
 	TimeoutMS  uint64 // soft timeout of each eval, 0 for none
 	Limits     Limits
 	Modules    []Module
+	Resolves   bool // the host can be asked for others, by Import
 }
 
 // Type returns TypeOpen.
@@ -96,6 +97,7 @@ func (m *Open) put(e *encoder) {
 		e.text(l.Specifier, maxName)
 		e.text(l.Source, MaxPayload)
 	}
+	e.flag(m.Resolves)
 }
 
 func (m *Open) get(d *decoder) {
@@ -113,6 +115,7 @@ func (m *Open) get(d *decoder) {
 	for range d.count(maxList, 2) {
 		m.Modules = append(m.Modules, Module{d.text(maxName), d.text(MaxPayload)})
 	}
+	m.Resolves = d.flag()
 }
 
 // EvalKind is how an Eval's source is taken.
@@ -120,9 +123,8 @@ type EvalKind uint64
 
 // The kinds.
 const (
-	EvalScript  EvalKind = 1 // the value of the last expression
-	EvalModule  EvalKind = 2 // the namespace of a module
-	EvalExecute EvalKind = 3 // a program: console and one bounded result
+	EvalScript EvalKind = 1 // the value of the last expression
+	EvalModule EvalKind = 2 // the namespace of a module
 )
 
 // Eval asks for one evaluation, which Done answers.
@@ -132,6 +134,7 @@ type Eval struct {
 	Name      string // of the script or module, for stacks
 	Source    string
 	TimeoutMS uint64 // soft timeout, 0 for the one of Open
+	Waves     bool   // Waiting says each time that only the host can go on
 }
 
 // Type returns TypeEval.
@@ -139,15 +142,16 @@ func (*Eval) Type() Type { return TypeEval }
 
 func (m *Eval) put(e *encoder) {
 	e.num(m.ID)
-	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalExecute))
+	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalModule))
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
+	e.flag(m.Waves)
 }
 
 func (m *Eval) get(d *decoder) {
-	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalExecute)))
-	m.Name, m.Source, m.TimeoutMS = d.text(maxName), d.text(MaxPayload), d.num()
+	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalModule)))
+	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
 }
 
 // Bind gives the guest a function of the host, which Bound answers.
@@ -204,7 +208,8 @@ func (d *decoder) outcome(body func()) *Failure {
 // Answer settles one Call.
 type Answer struct {
 	CallID  uint64
-	Value   Value    // if Failure is nil
+	Value   Value    // if Failure is nil and JSON empty
+	JSON    string   // a value as JSON, which an engine reads many times faster than Value
 	Failure *Failure // what the guest sees thrown
 }
 
@@ -213,12 +218,21 @@ func (*Answer) Type() Type { return TypeAnswer }
 
 func (m *Answer) put(e *encoder) {
 	e.num(m.CallID)
-	e.outcome(m.Failure, func() { e.value(m.Value) })
+	e.outcome(m.Failure, func() {
+		e.text(m.JSON, MaxValue)
+		if m.JSON == "" {
+			e.value(m.Value)
+		}
+	})
 }
 
 func (m *Answer) get(d *decoder) {
 	m.CallID = d.num()
-	m.Failure = d.outcome(func() { m.Value = d.value() })
+	m.Failure = d.outcome(func() {
+		if m.JSON = d.text(MaxValue); m.JSON == "" {
+			m.Value = d.value()
+		}
+	})
 }
 
 // Imported answers one Import.

@@ -76,9 +76,9 @@ func AppendUTF16(dst []byte, words, utf16, bytes []byte) ([]byte, error) {
 }
 
 func (p *Parts) append(dst []byte) []byte {
-	units, wide := len(p.Heap), uint32(0)
+	units, wide := p.units(), uint32(0)
 	if p.Wide {
-		units, wide = units/2, 1
+		wide = 1
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.Words)/8))
 	dst = binary.LittleEndian.AppendUint32(dst, wide)

@@ -98,6 +98,7 @@ const (
 	TypeConsole     Type = 70
 	TypeFatal       Type = 71
 	TypeImport      Type = 72
+	TypeWaiting     Type = 73
 )
 
 // Message is the content of one frame: a pointer to one of the structs here.
@@ -135,6 +136,7 @@ var types = []row{
 	{TypeConsole, "Console", Worker, 1 << 20, func() Message { return new(Console) }},
 	{TypeFatal, "Fatal", Worker, 64 << 10, func() Message { return new(Fatal) }},
 	{TypeImport, "Import", Worker, 64 << 10, func() Message { return new(Import) }},
+	{TypeWaiting, "Waiting", Worker, 20, func() Message { return new(Waiting) }},
 }
 
 // rowOf has each type's row in its place, nil where there is no type.
@@ -144,3 +146,21 @@ var rowOf = func() (all [256]*row) {
 	}
 	return all
 }()
+
+// Kind describes one type of message.
+type Kind struct {
+	Type Type
+	Name string
+	Max  int // bytes of payload
+}
+
+// Types returns the closed set of what a side sends, so that a test which tries
+// each of them misses none.
+func Types(from Side) (all []Kind) {
+	for _, t := range types {
+		if t.From == from {
+			all = append(all, Kind{t.Type, t.Name, t.Max})
+		}
+	}
+	return all
+}

@@ -16,6 +16,7 @@ package worker
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -122,8 +123,27 @@ func (s *server) fatal(kind string, err error) {
 // no place behind the seal.
 type socket int
 
+// lookFor is how long a read looks before it sleeps: what the host sends at once
+// is there sooner than a sleeper would be woken.
+const lookFor = 40 * time.Microsecond
+
+// look waits a moment for something to read, unless there is only one processor:
+// then whoever would send it needs that.
+func (fd socket) look() {
+	if runtime.NumCPU() == 1 {
+		return
+	}
+	for end := time.Now().Add(lookFor); time.Now().Before(end); {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Ppoll(ready, &unix.Timespec{}, nil); n != 0 || err != nil && err != unix.EINTR {
+			return
+		}
+	}
+}
+
 // Read blocks until there is something; 0 bytes are the end.
 func (fd socket) Read(p []byte) (int, error) {
+	fd.look()
 	for {
 		n, err := unix.Read(int(fd), p)
 		if err == unix.EINTR {

@@ -24,13 +24,17 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
+	opStray              // promise, reason: a rejection that nobody handles
+	opHelpers            // what modules.js needs of the script
+	opsEnd
 )
 
 // boot runs the scripts of the guest's world and keeps what the last one gives.
 func (s *server) boot() error {
 	o := s.options
 	var err error
-	s.codec, err = bootstrap.New(s.js, bootstrap.Limits{Nodes: int(o.Limits.Nodes), Depth: int(o.Limits.Depth), Elements: int(o.Limits.Elements)})
+	s.codec, err = bootstrap.New(s.js, bootstrap.Limits{Nodes: int(o.Limits.Nodes), Depth: int(o.Limits.Depth), Elements: int(o.Limits.Elements),
+		Buffers: int64(o.Limits.BufferBytes)})
 	if err != nil {
 		return err
 	}
@@ -54,14 +58,27 @@ func (s *server) boot() error {
 	if err != nil {
 		return err
 	}
-	args = append(args, list)
+	args = append(args, list, s.codec.Look())
 	for _, name := range scripts {
 		if s.dispatch, err = s.script(name, args); err != nil {
 			return fmt.Errorf("%s: %s", name, s.text(err))
 		}
 	}
-	for _, a := range args {
+	for _, a := range args { // Look's too
 		a.Release()
+	}
+	for op := range s.ops {
+		s.ops[op] = s.js.Number(float64(op))
+	}
+	stray, err := s.js.NewFunction(s.stray)
+	if err != nil {
+		return err
+	}
+	if err := s.js.OnUnhandledRejection(stray); err != nil {
+		return err
+	}
+	if err := s.bootModules(); err != nil {
+		return err
 	}
 	if o.StrictEval {
 		s.js.SetEval(false, "code from strings is not allowed here")
@@ -75,7 +92,7 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	function, err := s.js.Evaluate(string(text), hiddenName, 1)
+	function, err := s.js.Evaluate(string(text), "", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +100,8 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 	return s.js.Call(function, nil, args...)
 }
 
-// hiddenName is the source of the bootstrap in stacks, where no frame of it is
-// shown.
+// hiddenName is the source, in stacks, of what is evaluated for the guest later
+// than the scripts, which have none. No frame of either is shown.
 const hiddenName = "glovebox:bootstrap"
 
 // text is what a failed bootstrap says; no guest code has run.
@@ -116,10 +133,10 @@ func (s *server) toText(v *jsc.Value) (string, error) {
 // ask calls the script; the arguments are released, but for those of the caller:
 // what opSettle, opExplain and opSame look at.
 func (s *server) ask(op int, args ...*jsc.Value) (*jsc.Value, error) {
-	all := append([]*jsc.Value{s.js.Number(float64(op))}, args...)
+	all := append([]*jsc.Value{s.ops[op]}, args...)
 	v, err := s.js.Call(s.dispatch, nil, all...)
-	for _, a := range all {
-		if op != opSettle && op != opExplain && op != opSame || a == all[0] {
+	if op != opSettle && op != opExplain && op != opSame {
+		for _, a := range args {
 			a.Release()
 		}
 	}
@@ -137,6 +154,9 @@ var tooMuch = []string{"depth", "nodes", "elements", "size", "stack"}
 
 // encode makes a value of at most so many bytes, or says why there is none.
 func (s *server) encode(v *jsc.Value, most uint64) (wire.Value, *wire.Failure) {
+	if value, ok := s.quick(false, v); ok && uint64(len(value)) <= most {
+		return value, nil
+	}
 	e, err := s.codec.Encode(v)
 	var refused *bootstrap.Refused
 	switch {
@@ -158,6 +178,9 @@ func (s *server) decode(v wire.Value) (*jsc.Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errConversation, err)
 	}
+	if plain, ok := p.Plain(); ok {
+		return s.made(plain), nil
+	}
 	return s.codec.Decode(bootstrap.Encoding{Words: p.Words, Heap: p.Heap, Wide: p.Wide, Bytes: p.Bytes})
 }
 
@@ -169,6 +192,12 @@ func (s *server) fail(k *jsc.Call) (*jsc.Value, error) {
 	}
 	s.failure = &wire.Failure{Kind: f[0], Name: cut(f[1], 1<<10), Message: cut(f[2], 16<<10), Stack: cut(f[3], 16<<10)}
 	return nil, nil
+}
+
+// stray takes a rejection that nobody handles.
+func (s *server) stray(k *jsc.Call) (*jsc.Value, error) {
+	s.strayed = true
+	return s.ask(opStray, k.Arg(0), k.Arg(1))
 }
 
 // isProxy asks the engine.
@@ -199,7 +228,7 @@ func (s *server) callHost(k *jsc.Call) (*jsc.Value, error) {
 	case uint64(len(s.open)) >= limits.InFlight:
 		return nil, errors.New("too many calls of the host at one time")
 	}
-	args, failure := s.encode(k.Arg(2), limits.ArgumentBytes)
+	args, failure := s.arguments(k)
 	if failure != nil {
 		return s.throw(failure)
 	}
@@ -236,7 +265,28 @@ func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
 	if a.Failure != nil {
 		return s.throw(a.Failure)
 	}
+	v, err := s.answered(a)
+	if f := noRoom(err); f != nil {
+		return s.throw(f)
+	}
+	return v, err
+}
+
+// answered is the value of an answer that is no failure.
+func (s *server) answered(a *wire.Answer) (*jsc.Value, error) {
+	if a.JSON != "" {
+		return s.js.JSON(a.JSON)
+	}
 	return s.decode(a.Value)
+}
+
+// noRoom is what the guest sees of an answer that it has no room for.
+func noRoom(err error) *wire.Failure {
+	var refused *bootstrap.Refused
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	return &wire.Failure{Name: "RangeError", Message: refused.Error()}
 }
 
 // throw makes an Error of the guest's.
@@ -253,7 +303,10 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 	if f := a.Failure; f != nil {
 		return []*jsc.Value{s.js.Bool(false), s.js.Text(f.Name), s.js.Text(f.Message)}, nil
 	}
-	v, err := s.decode(a.Value)
+	v, err := s.answered(a)
+	if f := noRoom(err); f != nil {
+		return s.answerArgs(&wire.Answer{Failure: f})
+	}
 	if err != nil {
 		return nil, err
 	}

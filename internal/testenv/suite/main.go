@@ -63,8 +63,8 @@ func main() {
 
 func (s *settings) both() (count, error) {
 	var total count
-	for _, name := range programs {
-		if err := build(name); err != nil {
+	for _, p := range programs {
+		if err := p.build(); err != nil {
 			return total, err
 		}
 	}
@@ -86,14 +86,21 @@ func (s *settings) both() (count, error) {
 	return total, s.userHalf(&total)
 }
 
-// programs that the tests use, and where they are built, below the tree's root.
-var programs = []string{"glovebox-init", "glovebox-js"}
+// program is one that the tests use, with the variable that names it to them.
+type program struct{ name, pkg, variable string }
 
+var programs = []program{
+	{"glovebox-init", "./cmd/glovebox-init", "GLOVEBOX_TEST_INIT"},
+	{"glovebox-js", "./cmd/glovebox-js", "GLOVEBOX_TEST_WORKER"},
+	{"liar", "./internal/testenv/liar", "GLOVEBOX_TEST_LIAR"},
+}
+
+// bin is where they are built, below the tree's root.
 const bin = "bin"
 
-// build builds one of them for all packages, from the present sources.
-func build(name string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, name), "./cmd/"+name)
+// build builds it for all packages, from the present sources.
+func (p *program) build() error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, p.name), p.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -177,8 +184,11 @@ func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs [
 	if err != nil {
 		return err
 	}
-	cmd.Env = append(append(os.Environ(), "GLOVEBOX_TEST_INIT="+filepath.Join(built, programs[0]),
-		"GLOVEBOX_TEST_WORKER="+filepath.Join(built, programs[1])), env...)
+	cmd.Env = os.Environ()
+	for _, p := range programs {
+		cmd.Env = append(cmd.Env, p.variable+"="+filepath.Join(built, p.name))
+	}
+	cmd.Env = append(cmd.Env, env...)
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func TestRecords(t *testing.T) {
 }
 
 func recordsBothWays(b *bench) {
-	v := b.eval(`globalThis.all = Array.from({length: 22000}, (_, i) => ({id: i, name: 'record number ' + i, score: i / 7, active: i % 2 === 0, tag: 'alpha-beta-gamma'}))`)
+	v := b.eval(`globalThis.all = Array.from({length: 22000}, (_, i) => ({id: i, name: 'record number ' + i, score: i / 7, active: i % 2 === 0, tags: ['alpha', 'b']}))`)
 	native := b.eval("(v) => { JSON.stringify(v) }")
 	out, in, json := time.Hour, time.Hour, time.Hour
 	var value wire.Value

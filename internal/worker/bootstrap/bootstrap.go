@@ -14,6 +14,9 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/jsc"
 )
 
+//go:embed buffers.js
+var buffersSource string
+
 //go:embed guest.js
 var guestSource string
 
@@ -26,6 +29,9 @@ type Limits struct {
 	Depth    int // arrays, objects, maps and sets inside each other; default and at most 128
 	Elements int // of one array, map or set, or keys of one object; default 1,048,576
 	Size     int // bytes of structure and data and units of the heap; default 16 MiB less 4 KiB
+	// Buffers are bytes of all buffers of the guest that live at one time, those
+	// that Decode makes among them; default as many as there may be.
+	Buffers int64
 }
 
 // Refused is the error for a value that does not cross, with one of the words
@@ -54,6 +60,7 @@ var Reasons = map[string]string{
 	"nodes":     "the value has too many parts",
 	"elements":  "an array, map, set or object has too many elements",
 	"size":      "the value is too large",
+	"buffers":   "no room for a buffer",
 	"stack":     "no memory or stack is left to read the value",
 	"malformed": "the encoding is none",
 }
@@ -72,12 +79,14 @@ type Codec struct {
 	c              *jsc.Context
 	realm          *jsc.Realm
 	encode, decode *jsc.Value
+	look           *jsc.Value
 	given          *Encoding // what an encode in progress has delivered
 }
 
-// New makes the codec. It must be called before any code of the guest runs: the
-// guest's built-ins are looked at now, and Proxy is replaced by one that
-// remembers what each stands for.
+// New makes the codec. It must be called before any code of the guest runs, and
+// before any other script: the guest's built-ins are looked at now, those that
+// allocate buffers are replaced by some that are charged for it, and Proxy by
+// one that remembers what each stands for.
 func New(c *jsc.Context, l Limits) (*Codec, error) {
 	k := &Codec{c: c}
 	var err error
@@ -109,6 +118,9 @@ func New(c *jsc.Context, l Limits) (*Codec, error) {
 	}
 	k.encode, k.decode = f["encode"], f["decode"]
 	k.realm.SetEval(false, "no code from strings") // for whoever should come by an object of this realm
+	if k.look, err = k.charge(l.Buffers); err != nil {
+		return nil, err
+	}
 	if err := k.meet(f["proxied"], f["from"]); err != nil {
 		return nil, err
 	}
@@ -121,7 +133,7 @@ func (k *Codec) meet(proxied, from *jsc.Value) error {
 	if err != nil {
 		return fmt.Errorf("bootstrap: guest: %w", err)
 	}
-	given, err := k.c.Call(guest, nil, proxied)
+	given, err := k.c.Call(guest, nil, proxied, k.look)
 	if err != nil {
 		return fmt.Errorf("bootstrap: guest: %w", err)
 	}
@@ -133,6 +145,40 @@ func (k *Codec) meet(proxied, from *jsc.Value) error {
 	proxied.Release()
 	from.Release()
 	return nil
+}
+
+// Look is a function of the guest's realm for scripts of ours: look(f, name,
+// length) makes f look like a built-in one, Function.prototype.toString included.
+// The caller releases it; there is no other.
+func (k *Codec) Look() *jsc.Value { return k.look }
+
+// charge puts in place what is charged for the memory of buffers. The function
+// that it returns makes functions look native, and wants to know of each Proxy.
+func (k *Codec) charge(budget int64) (*jsc.Value, error) {
+	if budget <= 0 {
+		budget = 1<<53 - 1
+	}
+
+	tally, err := k.c.NewTally()
+	if err != nil {
+		return nil, err
+	}
+	args := []*jsc.Value{nil, nil, tally.Shared(), k.c.Number(float64(budget))}
+	for i, h := range []jsc.Handler{tally.Add, tally.Sweep} {
+		if args[i], err = k.c.NewFunction(h); err != nil {
+			return nil, err
+		}
+	}
+	make, err := k.c.Evaluate(buffersSource, "", 1)
+	if err != nil {
+		return nil, fmt.Errorf("bootstrap: buffers: %w", err)
+	}
+	defer make.Release()
+	seen, err := k.c.Call(make, nil, args...)
+	if err != nil {
+		return nil, fmt.Errorf("bootstrap: buffers: %w", err)
+	}
+	return seen, nil
 }
 
 func (k *Codec) limit(limits *jsc.Value, l Limits) error {

@@ -43,12 +43,14 @@
 
 	function grow(n) {
 		if (8 * (at + n) + units + size > maxSize) refuse("size");
-		if (at + n > room) {
-			const old = words;
-			while (at + n > room) room *= 2;
-			words = new Float64Array(room);
-			words.set(old);
-		}
+		if (at + n > room) reserve(n);
+	}
+	// reserve makes room that need not all be used.
+	function reserve(n) {
+		const old = words;
+		while (at + n > room) room *= 2;
+		words = new Float64Array(room);
+		words.set(old);
 	}
 	function text(s) {
 		units += s.length;
@@ -102,6 +104,17 @@
 		default:
 			refuse("symbol");
 		}
+	}
+	// inner writes a value whose container counts it.
+	function inner(v) {
+		if (typeof v === "object" && v !== null) {
+			if (nodes > maxNodes) refuse("nodes");
+			if (!proxies && isArray(v)) return array(v);
+			if (at + 8 > room) grow(8);
+			return object(v);
+		}
+		nodes--;
+		value(v);
 	}
 	function object(v) {
 		if (proxies && targets.has(v)) {
@@ -162,8 +175,7 @@
 			} else {
 				if (e === undefined && setterOf.call(v, k) !== undefined) refuse("accessor");
 				at = a, strings = t, units += u, u = 0;
-				nodes--;
-				value(e);
+				inner(e);
 				if (at + 2 * (n - i) > room) grow(2 * (n - i));
 				w = words, a = at, t = strings;
 			}
@@ -191,49 +203,56 @@
 		if (i === indexKeys.length && i < maxIndexKeys) indexKeys.push(k);
 		return k;
 	}
-	// usual says whether an array with this prototype has no elements but its own,
-	// and no Proxy behind it. It is found out once for each encoding.
+	// usual says whether an array with the usual prototype has no elements but its
+	// own, and no Proxy behind it. It is found out once for each encoding.
 	let arraysAsUsual;
-	function usual(prototype) {
-		if (prototype !== guest.lists) return false;
-		if (arraysAsUsual === undefined)
-			arraysAsUsual = getPrototypeOf(guest.lists) === guest.plain && !hasIndices(guest.lists) && !hasIndices(guest.plain);
-		return arraysAsUsual;
+	function usual() {
+		return arraysAsUsual = getPrototypeOf(guest.lists) === guest.plain && !hasIndices(guest.lists) && !hasIndices(guest.plain);
 	}
 	// hasIndices looks at the first own key alone: indices come before all others.
 	function hasIndices(o) {
 		const k = allKeys(o)[0];
 		return typeof k === "string" && String(k >>> 0) === k;
 	}
+	// array is as plain is: it has its own variables, and writes the frequent types here.
 	function array(v) {
 		const n = v.length;
-		enter(v, n);
-		grow(2 + n);
-		words[at++] = ARRAY;
-		words[at++] = n;
-		const plainly = usual(getPrototypeOf(v));
+		if (n > maxElements || depth === maxDepth) return enter(v, n);
+		ancestors[depth++] = v;
+		let a = at;
+		if (8 * a + units + size > maxSize) refuse("size");
+		if (a + 2 + 2 * n > room) reserve(2 + 2 * n);
+		const plainly = getPrototypeOf(v) === guest.lists && (arraysAsUsual ?? usual()), getter = getterOf, texts = heap, known = indexKeys.length;
+		let w = words, t = strings, u = 0;
+		w[a] = 7; // ARRAY
+		w[a + 1] = n;
+		a += 2;
 		for (let i = 0; i < n; i++) {
-			const k = i < indexKeys.length ? indexKeys[i] : indexKey(i);
-			if ((plainly || has.call(v, k)) && getterOf.call(v, k) !== undefined) refuse("accessor");
-			if (plainly || has.call(v, k)) {
-				const e = v[i];
-				if (typeof e === "object" && e !== null) {
-					nodes++;
-					if (at + 8 > room) grow(8);
-					object(e);
-					continue;
-				}
-				if (e !== undefined) { value(e); continue; }
-				if (has.call(v, k)) {
-					if (setterOf.call(v, k) !== undefined) refuse("accessor");
-					value(undefined);
-					continue;
-				}
+			const k = i < known ? indexKeys[i] : indexKey(i);
+			const e = (plainly || has.call(v, k)) && getter.call(v, k) === undefined ? v[i] : undefined;
+			if (typeof e === "string") {
+				const length = e.length;
+				w[a] = 6; // STRING
+				w[a + 1] = length;
+				a += 2;
+				u += length;
+				texts[t++] = e;
+			} else if (typeof e === "number") {
+				w[a] = 4; // NUMBER
+				w[a + 1] = e;
+				a += 2;
+			} else if (e === undefined) {
+				const own = has.call(v, k);
+				if (own && (getter.call(v, k) !== undefined || setterOf.call(v, k) !== undefined)) refuse("accessor");
+				w[a++] = own ? UNDEFINED : HOLE;
+			} else {
+				at = a, strings = t, units += u, u = 0;
+				inner(e);
+				if (at + 2 * (n - i) > room) reserve(2 * (n - i));
+				w = words, a = at, t = strings;
 			}
-			if (++nodes > maxNodes) refuse("nodes");
-			if (at + 1 > room) grow(1);
-			words[at++] = HOLE;
 		}
+		at = a, strings = t, units += u, nodes += n;
 		depth--;
 	}
 	// bytes writes what of a buffer a view shows, copied once here.
@@ -498,7 +517,8 @@
 	}
 	function madeBytes() {
 		const kind = count(kinds.length - 1), n = count(input8.length - byteAt);
-		const buffer = new guest.ArrayBuffer(n);
+		let buffer;
+		try { buffer = new guest.ArrayBuffer(n); } catch { refuse("buffers"); } // it is charged to the guest
 		new Uint8Array(buffer).set(input8.subarray(byteAt, byteAt += n));
 		if (kind === 0) return buffer;
 		const Class = kinds[kind] === "DataView" ? guest.DataView : guest.arrays[kinds[kind]];

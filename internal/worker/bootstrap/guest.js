@@ -3,8 +3,9 @@
 // prototypes, to know values by, and ways to make objects of this realm. And
 // it puts something in Proxy's place that says so when one is made.
 //
-// Called with one function, proxied(proxy, target).
-(function (proxied) {
+// Called with two functions, proxied(proxy, target) and seen(proxy), the latter of
+// buffers.js.
+(function (proxied, seen) {
 	"use strict";
 	const NativeProxy = Proxy, nativeRevocable = Proxy.revocable, NativeTypeError = TypeError;
 	const define = Object.defineProperty, bind = Function.prototype.bind, apply = Reflect.apply, remove = Reflect.deleteProperty;
@@ -26,7 +27,7 @@
 	// where no stack is left, would be an object of that realm.
 	function note(proxy, target) {
 		let noted = false;
-		try { proxied(proxy, target); noted = true; } catch { /* its error is nobody's */ }
+		try { proxied(proxy, target); seen(proxy); noted = true; } catch { /* its error is nobody's */ }
 		if (!noted) throw refuse("Maximum call stack size exceeded.");
 	}
 	const make = function Proxy(target, handler) {
