@@ -16,8 +16,8 @@ type rule struct {
 
 // rules, in the order of Rules.
 var rules = []rule{
-	{"import", Error, "import and export need a module, and this text runs as a script; put all code into one text."},
-	{"dynamic-import", Error, "import() finds no module here; put all code into one text."},
+	{"import", Error, "import and export work in modules that the host gives a runtime, and this text is read as a script; put all code into one text."},
+	{"dynamic-import", Error, "import() finds only modules that the host gave the runtime; put all code into one text."},
 	{"require", Error, "require() does not exist here; put the code of a package into the text, or bind a function of the host."},
 	{"fetch", Error, "fetch() does not exist here; bind a function of the host that gets what is needed."},
 	{"xmlhttprequest", Error, "XMLHttpRequest does not exist here; bind a function of the host that gets what is needed."},
