@@ -72,6 +72,7 @@ var operators = []string{
 type window struct {
 	next, now, last, before *jstoken.Token
 	chain                   chain
+	params                  []string // names behind the last opening parenthesis
 }
 
 func newWindow() window {
@@ -98,6 +99,7 @@ func (c *checker) token(tok *jstoken.Token) {
 	if c.now.Kind == jstoken.Name && (c.now.Declares && !(c.now.Role == jstoken.Key && c.next.Is(":")) || c.next.Is("=>")) {
 		c.declared[c.now.Name] = true
 	}
+	c.arrow()
 	c.follow()
 	switch c.now.Kind {
 	case jstoken.Name:
@@ -110,6 +112,25 @@ func (c *checker) token(tok *jstoken.Token) {
 	}
 	if tok.Kind == jstoken.EOF && c.now.Kind != jstoken.EOF {
 		c.token(tok) // the last one
+	}
+}
+
+// arrow notes the parameters of an arrow function in parentheses, those of which
+// have none inside: only what follows the parentheses tells that they are some.
+func (c *checker) arrow() {
+	t := c.now
+	switch {
+	case t.Is("("):
+		c.params = c.params[:0]
+	case t.Kind == jstoken.Name && t.Role == jstoken.Word && (c.last.Is("(") || c.last.Is(",") || c.last.Is("...")) && len(c.params) < 64:
+		c.params = append(c.params, t.Name)
+	case t.Is(")"):
+		if c.next.Is("=>") {
+			for _, name := range c.params {
+				c.declared[name] = true
+			}
+		}
+		c.params = c.params[:0]
 	}
 }
 
