@@ -51,7 +51,7 @@ func caseToolWait(t *testing.T, body string) {
 
 // Each line alone ends at the soft deadline, as does the whole.
 func caseBuiltinScan(t *testing.T, body string) {
-	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 500, HardMS: 20_000}})
+	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 500, HardMS: 20_000, MemoryBytes: 2 << 30}}) // fill makes properties
 	caseTools(t, rt)
 	calls := regexp.MustCompile(`\(\) => (Array[^;]*?\}(?:, \d)?\))`).FindAllStringSubmatch(body, -1)
 	if len(calls) != 4 {
