@@ -42,6 +42,8 @@ internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
 internal/termtext:
 internal/wire:
+internal/jstoken:
+tests internal/jstoken: js
 internal/warm:       golang.org/x/sys/...
 internal/strays:     golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
@@ -77,12 +79,19 @@ internal/worker:     internal/worker/bootstrap internal/script internal/jsc inte
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
+preflight:           internal/jstoken
+tests preflight:     js
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
-agent:               api internal/egress js
+internal/jsonschema: internal/strictjson
+never internal/jsonschema: net net/http
+tests internal/jsonschema: github.com/google/jsonschema-go/...
+agent:               api internal/egress internal/jsonschema internal/strictjson internal/termtext js
+tests agent:         github.com/evanw/esbuild/pkg/api
 tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
+cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
@@ -370,6 +379,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"lenient decoder, shortly", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, "json.Unmarshal belongs in"},
 		{"writing JSON", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Marshal`, ""},
 		{"strict decoder", "internal/strictjson/a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, ""},
+		{"schemas load", "internal/jsonschema/a.go", `import "net/http"`, "may never import net/http"},
 		{"data does work", "api/a.go", `import "net/http"`, "may never import net/http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,7 +24,7 @@ type Func func(ctx context.Context, args []Value) (any, error)
 // binding is one function that a guest can call.
 type binding struct {
 	name string
-	call Func
+	call Func // nil: [Runtime.Start] hands its calls over
 }
 
 // pathForm is a name of a binding: identifiers joined by dots.
@@ -47,6 +47,13 @@ func (r *Runtime) Bind(ctx context.Context, name string, fn any) error {
 // run at one time, up to Limits.InFlight.
 func (r *Runtime) BindAsync(ctx context.Context, name string, fn any) error {
 	return r.bind(ctx, name, fn, true)
+}
+
+// BindPaused gives the guest a function that gives it a promise, and whose calls
+// [Runtime.Start] hands over. Within [Runtime.Eval] and its like a call is
+// refused.
+func (r *Runtime) BindPaused(ctx context.Context, name string) error {
+	return r.bindCall(ctx, name, nil, true)
 }
 
 // BindObject binds every exported method of a value, or every entry of a
@@ -76,12 +83,16 @@ func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err 
 }
 
 func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) error {
-	if !pathForm.MatchString(name) {
-		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
-	}
 	call, err := funcOf(fn)
 	if err != nil {
 		return err
+	}
+	return r.bindCall(ctx, name, call, async)
+}
+
+func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bool) error {
+	if !pathForm.MatchString(name) {
+		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
 	}
 	if err := r.enter(ctx); err != nil {
 		return err
@@ -93,7 +104,7 @@ func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) err
 	}
 	r.binding = token
 	defer func() { r.binding = 0 }()
-	answer, err := r.converse(ctx, &wire.Bind{Token: token, Name: name, Async: async})
+	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
 	if err == nil {
 		b, ok := answer.(*wire.Bound)
 		switch {
@@ -165,38 +176,54 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	r.calls++
 	limits := &r.p.limits
 	switch {
+	case r.binding != 0:
+		return failed(Protocol, "a call while a function is bound")
 	case m.CallID <= r.lastCall || m.EvalID != r.eval:
 		return failed(Protocol, "a call of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
 	case r.calls > limits.HostCalls:
 		return failed(CallLimit, "more than %d calls", limits.HostCalls)
 	}
 	r.lastCall = m.CallID
-	size := int64(len(m.Args))
+	size := callSize{encoded: int64(len(m.Args))}
 	r.mu.Lock()
 	b, revoked := r.bindings[m.Token], r.revoked[m.Token]
-	r.held += size
-	held := r.held
+	r.held += size.encoded
+	r.open++
+	held, open := r.held, r.open
 	r.mu.Unlock()
-	if held > 2*limits.ArgumentBytes { // an honest worker stops at one
+	switch { // an honest worker stops there
+	case held > limits.ArgumentBytes:
 		return failed(Protocol, "%d bytes in calls at one time", held)
+	case open > limits.InFlight:
+		return failed(Protocol, "%d calls at one time", open)
 	}
 	if b == nil && !revoked {
 		return failed(Protocol, "a call of a function that was never bound")
 	}
-	if open := r.clk.call(); int64(open) > limits.InFlight {
-		return failed(Protocol, "%d calls at one time", open)
-	}
 	if b == nil {
-		r.release(size)
-		r.answer(&wire.Answer{CallID: m.CallID, Failure: &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"}})
+		r.refuse(m, size, &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"})
 		return nil
 	}
-	args, err := argumentsOf(m.Args, limits.budget())
+	args, taken, err := r.arguments(m.Args)
+	if isMemory(err) {
+		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
+		return nil
+	}
 	if err != nil {
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
+	size.taken = taken
+	switch {
+	case b.call == nil && (!r.waves || m.Sync):
+		r.refuse(m, size, &wire.Failure{Kind: "refused", Name: "Error", Message: "the function can be called where the host waits for its calls alone"})
+		return nil
+	case b.call == nil:
+		r.pause(&Pending{ID: m.CallID, Name: b.name, Args: args}, size)
+		return nil
+	}
+	r.clk.call()
 	if !m.Sync {
-		go b.run(ctx, r, m.CallID, size, args, r.answer)
+		go b.run(ctx, r, m.CallID, size, args, func(a *wire.Answer) { r.answer(a, false) })
 		return nil
 	}
 	// The guest stands still, so this goroutine may as well: the next one to run
@@ -212,7 +239,7 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 	defer timer.Stop()
 	select {
 	case a := <-done:
-		r.answer(a)
+		r.answer(a, true)
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
 		return failed(HostWait, "the worker was killed")
@@ -221,12 +248,13 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 }
 
 // run calls the function; it answers whatever becomes of it.
-func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, args []Value, answers func(*wire.Answer)) {
+func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize, args []Value, answers func(*wire.Answer)) {
 	answer := &wire.Answer{CallID: id, Failure: failureOf(errors.New("goexit"))}
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("a function of the host panicked", "name", b.name, "panic", p)
 		}
+		r.clk.answered()
 		r.release(size)
 		answers(answer)
 	}()
@@ -235,7 +263,7 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, ar
 		answer.Failure = failureOf(err)
 		return
 	}
-	value, text, err := encodeForEngine("result", result, r.p.limits.budget())
+	value, text, err := r.encode(result)
 	if err != nil {
 		r.p.log.Error("the result of a function of the host cannot cross", "name", b.name, "error", err)
 		answer.Failure = failureOf(err)
@@ -244,29 +272,19 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size int64, ar
 	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
-// release gives back what the arguments of a call took.
-func (r *Runtime) release(size int64) {
-	r.mu.Lock()
-	r.held -= size
-	r.mu.Unlock()
-}
-
-// answer sends an answer.
-func (r *Runtime) answer(m *wire.Answer) {
-	r.reply(m, func() wire.Message {
-		return &wire.Answer{CallID: m.CallID, Failure: failureOf(errors.New("too large"))}
-	})
-}
-
-// reply sends an answer, or another one if it is too large. The guest's time
-// runs again before it has it.
-func (r *Runtime) reply(m wire.Message, otherwise func() wire.Message) {
+// answer sends an answer. The guest's time runs while it takes it.
+func (r *Runtime) answer(m *wire.Answer, sync bool) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
-	r.clk.answered() // not before its turn to write: an answer that waits is still one in flight
+	defer r.forgetAnswer(m)
+	if !sync {
+		r.answers.Add(1)
+	}
+	r.taking() // not before its turn to write: an answer that waits is still one in flight
 	err := r.write(m)
-	if err != nil && !isTimeout(err) && (errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrValue)) {
-		err = r.write(otherwise())
+	var limit *wire.LimitError
+	if errors.As(err, &limit) {
+		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
 	}
 	if err != nil && isTimeout(err) {
 		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
@@ -284,23 +302,6 @@ func failureOf(err error) *wire.Failure {
 		name = "Error"
 	}
 	return &wire.Failure{Kind: "host_error", Name: name, Message: clean(open.Message, 8<<10)}
-}
-
-// argumentsOf decodes the arguments of a call: an array.
-func argumentsOf(v wire.Value, budget wire.Budget) ([]Value, error) {
-	all, err := decodeValue("arguments", v, budget)
-	if err != nil {
-		return nil, err
-	}
-	list, ok := all.tree.([]any)
-	if !ok {
-		return nil, errors.New("they are no array")
-	}
-	out := make([]Value, len(list))
-	for i, a := range list {
-		out[i] = valueOf(a, fmt.Sprintf("args[%d]", i))
-	}
-	return out, nil
 }
 
 // member is one function of an object.

@@ -14,16 +14,20 @@ type clock struct {
 	mu          sync.Mutex
 	running     bool
 	guest, host time.Duration // used of
+	meanwhile   time.Duration // processor time of the guest while a function of the host ran
 	hard, wait  time.Duration // these
 	since       time.Time
-	calls       int // without an answer; they may outlive their evaluation
+	calls       int // functions of the host that run; they may outlive their evaluation
 }
 
-// begin starts the time of an evaluation.
-func (c *clock) begin(hard, wait time.Duration) {
+// begin starts the time of an evaluation, or that of one that goes on.
+func (c *clock) begin(on bool, hard, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running, c.guest, c.host, c.hard, c.wait, c.since = true, 0, 0, hard, wait, time.Now()
+	if !on {
+		c.guest, c.host, c.meanwhile = 0, 0, 0
+	}
+	c.running, c.hard, c.wait, c.since = true, hard, wait, time.Now()
 	c.arm()
 }
 
@@ -35,11 +39,11 @@ func (c *clock) end() {
 	c.running = false
 }
 
-// call counts a call that has no answer yet, answered one less.
-func (c *clock) call() int { return c.change(1) }
+// call counts a function of the host that runs, answered one less.
+func (c *clock) call()     { c.change(1) }
 func (c *clock) answered() { c.change(-1) }
 
-func (c *clock) change(by int) int {
+func (c *clock) change(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.calls > 0
@@ -50,7 +54,6 @@ func (c *clock) change(by int) int {
 	} else {
 		c.calls += by
 	}
-	return c.calls
 }
 
 // add books the time since the last change.
@@ -66,19 +69,34 @@ func (c *clock) add() {
 
 // arm sets the deadline for the kind of time that runs now.
 func (c *clock) arm() {
-	left := c.hard - c.guest
+	left := c.hard - c.guest - c.meanwhile
 	if c.calls > 0 {
 		left = c.wait - c.host
 	}
 	_ = c.deadline(c.since.Add(max(left, 1)))
 }
 
-// left is how long the host may take from now on while a call has no answer.
+// left is how long the host may take from now on while a function of it runs.
 func (c *clock) left() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add()
 	return max(c.wait-c.host, 1)
+}
+
+// book takes the processor time that the worker has used since the last look,
+// at which the clock said guest and host. What is more than the guest's own time
+// was used while a function of the host ran: the guest ran on. It returns what the
+// clock says now, and whether the hard limit is used up.
+func (c *clock) book(used, guest, host time.Duration) (nowGuest, nowHost time.Duration, over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running {
+		return c.guest, c.host, false
+	}
+	c.add()
+	c.meanwhile += max(min(used-(c.guest-guest), c.host-host), 0)
+	return c.guest, c.host, c.guest+c.meanwhile > c.hard
 }
 
 // over says which limit a missed deadline was.

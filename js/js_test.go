@@ -218,4 +218,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) {
+	if os.Getenv(hostChild) != "" {
+		os.Exit(hostMain())
+	}
+	os.Exit(m.Run())
+}

@@ -91,6 +91,8 @@ func frame(t wire.Type, parts ...any) script.Step {
 			s.Parts = append(s.Parts, script.Part{Bytes: binary.AppendUvarint(nil, uint64(p))})
 		case script.Part:
 			s.Parts = append(s.Parts, p)
+		case []script.Part:
+			s.Parts = append(s.Parts, p...)
 		case string:
 			s.Parts = append(s.Parts, script.Part{Var: p})
 		}

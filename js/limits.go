@@ -17,8 +17,9 @@ type Limits struct {
 	// runtime survives it. Default 5,000.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// HardMS is when the worker is killed: what does not stop at TimeoutMS, such as
-	// a function of the engine that never looks. It stands still while a call has no
-	// answer; CPUMS does not. Default 1,000 more than TimeoutMS.
+	// a function of the engine that never looks. While a function of the host
+	// runs, only the worker's processor time counts, looked at ten times a second.
+	// Default 1,000 more than TimeoutMS.
 	HardMS int64 `json:"hard_ms"`
 	// CPUMS is processor time of one evaluation, all threads. Default twice HardMS.
 	CPUMS int64 `json:"cpu_ms"`
@@ -48,6 +49,12 @@ type Limits struct {
 	// Nodes and Depth are of one value that crosses. Default 1,000,000 and 128.
 	Nodes int64 `json:"nodes"`
 	Depth int64 `json:"depth"`
+	// HostBytes is what values of the runtime may take of this program's memory at
+	// one time: the arguments of calls that have no answer, answers that the worker
+	// has not read, and a result while it is made. What it does not leave room for is
+	// refused: a call throws, a result is [ResultLimit]. What functions make of their
+	// arguments is theirs. Default 128 MiB, which any one value fits.
+	HostBytes int64 `json:"host_bytes"`
 	// WriteStallMS is how long the worker may leave what it is sent unread while it
 	// owes nothing else. Default 5,000.
 	WriteStallMS int64 `json:"write_stall_ms"`
@@ -81,6 +88,7 @@ func (l *Limits) table() []bound {
 		{"argument_bytes", &l.ArgumentBytes, fixed(wire.MaxValue), 64, wire.MaxValue},
 		{"nodes", &l.Nodes, fixed(1_000_000), 1, 1_000_000},
 		{"depth", &l.Depth, fixed(128), 1, 128},
+		{"host_bytes", &l.HostBytes, fixed(128 << 20), 1 << 10, 64 << 30},
 		{"write_stall_ms", &l.WriteStallMS, fixed(5_000), 10, hour},
 	}
 }
@@ -127,5 +135,5 @@ func (l *Limits) wire() wire.Limits {
 	}
 }
 
-// budget bounds a value that comes from the worker.
+// budget bounds a value that comes from the worker, or goes there.
 func (l *Limits) budget() wire.Budget { return wire.Budget{Nodes: int(l.Nodes), Depth: int(l.Depth)} }

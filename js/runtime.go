@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -33,15 +34,26 @@ type Runtime struct {
 	bindings map[uint64]*binding
 	names    map[string]uint64
 	revoked  map[uint64]bool
-	held     int64 // bytes of arguments of calls without an answer
+	held     int64 // bytes of arguments of calls without an answer, as they came
+	open     int64 // calls without an answer
+	taken    int64 // of the host's memory by values of this runtime, see Limits.HostBytes
+
+	encoding sync.Mutex   // one answer at a time is made ready
+	sending  atomic.Int64 // since when the conversation waits to write, in ns since 1970; 0: it does not
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
 	binding  uint64        // token that is being bound, 0 in an evaluation
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
-	calls    int64 // in the life of the runtime
-	console  int64 // bytes of this evaluation
+	calls    int64              // in the life of the runtime
+	before   int64              // of them, before this evaluation
+	console  int64              // bytes of this evaluation
+	cpu      time.Duration      // of the worker when it began
+	waves    bool               // it may pause
+	paused   map[uint64]*paused // calls that wait for Resume, by their number
+
+	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
 	once sync.Once
 }
@@ -88,15 +100,20 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.eval++
-	m.ID, r.console = r.eval, 0
-	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
-	done, err := r.converse(ctx, m)
+	r.begin(m)
+	done, err := r.converse(ctx, false, m)
 	if err != nil {
 		return Value{}, r.usage(nil), err
 	}
 	v, err := r.outcome(done)
 	return v, r.usage(done), err
+}
+
+// begin makes an evaluation of a message.
+func (r *Runtime) begin(m *wire.Eval) {
+	r.eval++
+	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
+	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
 }
 
 // message checks a script.
@@ -120,8 +137,10 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	return m, nil
 }
 
-// enter takes the runtime for one thing.
-func (r *Runtime) enter(ctx context.Context) error {
+// enter takes the runtime for one thing. Where it has paused that is Resume's.
+func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
+
+func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
 		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
 	}
@@ -130,7 +149,11 @@ func (r *Runtime) enter(ctx context.Context) error {
 	default:
 		return r.ended(failed(Busy, "the runtime runs something else"))
 	}
-	if over := r.ended(nil); over != nil {
+	over := r.ended(nil)
+	if over == nil && r.waves && !resume {
+		over = failed(Busy, "the runtime has paused; Resume goes on")
+	}
+	if over != nil {
 		r.turn <- struct{}{}
 		return over
 	}
@@ -157,15 +180,16 @@ func (r *Runtime) why() *Error {
 	return r.over
 }
 
-// converse sends a message and serves the worker until it has answered it.
-func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, error) {
+// converse sends messages and serves the worker until it has answered them, or
+// says that it waits. A conversation may be that of an evaluation that goes on.
+func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
 	limits := &r.p.limits
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, r.w.cancel)()
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -173,11 +197,16 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 			_ = r.end(failed(Closed, "by a panic of the console's function"))
 		}
 	}()
-	watch := r.watchCPU()
+	watch := r.watchCPU(on)
 	defer watch()
-	if err := r.send(m); err != nil {
-		whole = true
-		return nil, r.broken(ctx, err)
+	for _, m := range messages {
+		r.sending.Store(time.Now().UnixNano())
+		err := r.send(m)
+		r.sending.Store(0)
+		if err != nil {
+			whole = true
+			return nil, r.broken(ctx, err)
+		}
 	}
 	for {
 		answer, err := r.w.in.Read()
@@ -209,6 +238,8 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 			return false, failed(Protocol, "an answer to another binding")
 		}
 		return true, nil
+	case *wire.Waiting:
+		return r.waits(m)
 	case *wire.Call:
 		return false, r.call(ctx, m)
 	case *wire.Import:
@@ -307,43 +338,6 @@ func (r *Runtime) shut(why *Error) {
 	})
 }
 
-// cpuEvery is how often processor time is looked at.
-const cpuEvery = 100 * time.Millisecond
-
-// watchCPU ends the runtime when the evaluation takes more processor time than
-// its limit, and returns what stops it. An evaluation shorter than a look costs
-// a timer.
-func (r *Runtime) watchCPU() (stop func()) {
-	var mu sync.Mutex
-	var base time.Duration
-	stopped, first := false, true
-	var timer *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(cpuEvery, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if stopped {
-			return
-		}
-		used, ok := r.w.ch.CPU()
-		if first {
-			first, base = false, used
-		}
-		if ok && used-base > time.Duration(r.p.limits.CPUMS)*time.Millisecond {
-			go r.shut(failed(CPULimit, "more than %d ms", r.p.limits.CPUMS))
-			return
-		}
-		timer.Reset(cpuEvery)
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		stopped = true
-		timer.Stop()
-	}
-}
-
 // guestKinds are what a worker may say of its guest.
 var guestKinds = []Kind{SyntaxError, Thrown, NeverSettles, Timeout, ResultLimit, Unsupported}
 
@@ -353,7 +347,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 	if done.Failure != nil {
 		return Value{}, r.failure(done.Failure)
 	}
-	v, err := decodeValue("result", done.Value, r.p.limits.budget())
+	v, err := decodeValue("result", done.Value, r.room())
 	if err != nil {
 		if errors.Is(err, wire.ErrLimit) {
 			return Value{}, &Error{Kind: ResultLimit, Message: err.Error(), Err: err}
@@ -386,9 +380,9 @@ func guestName(s string) string {
 // usage of the evaluation that has just ended.
 func (r *Runtime) usage(m wire.Message) Usage {
 	guest, host := r.clk.used()
-	u := Usage{Guest: guest, Host: host}
+	u := Usage{Calls: r.calls - r.before, Guest: guest, Host: host}
 	if done, ok := m.(*wire.Done); ok {
-		u.Calls, u.HeapBytes = int64(done.Usage.Calls), int64(min(done.Usage.HeapBytes, 1<<62))
+		u.HeapBytes = int64(min(done.Usage.HeapBytes, 1<<62))
 	}
 	return u
 }

@@ -29,6 +29,7 @@ type worker struct {
 	engine Engine
 	proof  api.Evidence
 
+	clock  func() (time.Duration, bool) // in place of the channel's, for tests
 	cancel context.CancelFunc
 	done   chan struct{} // closed once nothing is left of it
 	result *api.Result   // of its cell, once done is closed; nil if it had none
@@ -262,6 +263,14 @@ func (p *Pool) open() *wire.Open {
 		_, _ = rand.Read(o.Seed[:])
 	}
 	return o
+}
+
+// used is the processor time that the worker has used so far.
+func (w *worker) used() (time.Duration, bool) {
+	if w.clock != nil {
+		return w.clock()
+	}
+	return w.ch.CPU()
 }
 
 // isTimeout tells an error of a deadline that this side has set.

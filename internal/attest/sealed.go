@@ -14,6 +14,7 @@ import (
 
 // Sealed is what the kernel says of a program that has sealed itself.
 type Sealed struct {
+	PID     int // of the program, as this process sees it
 	Threads int // tasks that were read
 	Filters int // seccomp filters on each of them; -1 on a kernel that does not count them
 	// Code are mappings that are executable and not of a file, or writable too, as
@@ -25,7 +26,7 @@ type Sealed struct {
 // the same number of filters, above those of init, with no new privileges, no
 // capability, and in all four places the uid that want names.
 func (w *Witness) Sealed(want Want) (Sealed, error) {
-	dir, err := w.child()
+	pid, dir, err := w.child()
 	if err != nil {
 		return Sealed{}, err
 	}
@@ -38,7 +39,7 @@ func (w *Witness) Sealed(want Want) (Sealed, error) {
 		}
 		below = filters(status)
 	}
-	out := Sealed{Filters: -2}
+	out := Sealed{PID: pid, Filters: -2}
 	names, err := listAt(dir, "task")
 	if err != nil {
 		return Sealed{}, err
@@ -108,31 +109,34 @@ func filters(status []byte) int {
 	return n
 }
 
-// child opens the directory of init's only child. What its number means cannot
-// change between: the child names init as its parent.
-func (w *Witness) child() (int, error) {
+// child finds init's only child and opens its directory. What its number means
+// cannot change between: the child names init as its parent.
+func (w *Witness) child() (pid, dir int, err error) {
 	own, err := readAt(w.dir, "status", 1<<16)
 	if err != nil {
-		return -1, err
+		return 0, -1, err
 	}
 	var pids []string
 	tids, err := listAt(w.dir, "task")
 	if err != nil {
-		return -1, err
+		return 0, -1, err
 	}
 	for _, tid := range tids {
 		b, err := readAt(w.dir, "task/"+tid+"/children", 1<<16)
 		if err != nil {
-			return -1, err
+			return 0, -1, err
 		}
 		pids = append(pids, strings.Fields(string(b))...)
 	}
 	if len(pids) != 1 {
-		return -1, fmt.Errorf("init has %d children", len(pids))
+		return 0, -1, fmt.Errorf("init has %d children", len(pids))
 	}
-	dir, err := unix.Open("/proc/"+pids[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if pid, err = strconv.Atoi(pids[0]); err != nil {
+		return 0, -1, err
+	}
+	dir, err = unix.Open("/proc/"+pids[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, err
+		return 0, -1, err
 	}
 	status, err := readAt(dir, "status", 1<<16)
 	if err == nil && field(status, "PPid:") != field(own, "Pid:") {
@@ -140,9 +144,9 @@ func (w *Witness) child() (int, error) {
 	}
 	if err != nil {
 		unix.Close(dir)
-		return -1, err
+		return 0, -1, err
 	}
-	return dir, nil
+	return pid, dir, nil
 }
 
 // code picks the mappings that no file stands for or that can be written to too.

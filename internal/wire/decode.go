@@ -14,22 +14,29 @@ import (
 // Memory is bounded before it is taken: each element of a container still to
 // come is owed a word of the structure, so that lengths that lie find an end.
 func Decode(v Value, b Budget) (any, error) {
+	result, _, err := DecodeCounted(v, b)
+	return result, err
+}
+
+// DecodeCounted is Decode, and says how many bytes of memory it has counted
+// against the budget's Memory.
+func DecodeCounted(v Value, b Budget) (result any, memory int, err error) {
 	p, err := v.Parts()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(v) > MaxValue {
-		return nil, &LimitError{"value", MaxValue}
+		return nil, 0, &LimitError{"value", MaxValue}
 	}
 	r := &valueReader{b: b.fill(len(v)), words: p.Words, heap: newHeapReader(p), bytes: p.Bytes, owed: 1}
-	result, err := r.value(false)
+	result, err = r.value(false)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, r.memory, err
 	case len(r.words) > 0 || r.heap.left() > 0 || len(r.bytes) > 0:
-		return nil, malformed("left over: %d words, %d units, %d bytes", len(r.words)/8, r.heap.left(), len(r.bytes))
+		return nil, r.memory, malformed("left over: %d words, %d units, %d bytes", len(r.words)/8, r.heap.left(), len(r.bytes))
 	}
-	return result, nil
+	return result, r.memory, nil
 }
 
 type valueReader struct {

@@ -135,6 +135,7 @@ type Eval struct {
 	Name      string // of the script or module, for stacks
 	Source    string
 	TimeoutMS uint64 // soft timeout, 0 for the one of Open
+	Waves     bool   // Waiting says each time that only the host can go on
 }
 
 // Type returns TypeEval.
@@ -146,11 +147,12 @@ func (m *Eval) put(e *encoder) {
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
+	e.flag(m.Waves)
 }
 
 func (m *Eval) get(d *decoder) {
 	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalExecute)))
-	m.Name, m.Source, m.TimeoutMS = d.text(maxName), d.text(MaxPayload), d.num()
+	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
 }
 
 // Bind gives the guest a function of the host, which Bound answers.

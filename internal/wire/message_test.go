@@ -79,6 +79,7 @@ var typeCases = map[string]struct {
 	"Console": {[]wire.Message{&wire.Console{Level: wire.LevelLog}, &wire.Console{EvalID: 1, Level: wire.LevelError, Text: []string{"a", "", "é\x1b[1m"}}},
 		[][]byte{join(1, 0, 0), join(1, 6, 0), join(1, 1, 1025, make([]byte, 1025)), join(1, 1, 2, "a"), join(1, 1, 1, "\xff"), join(1, 1, 1<<40)}},
 	"Fatal": {[]wire.Message{&wire.Fatal{Kind: "engine", Message: "gone"}}, [][]byte{join("", ""), join("E", ""), join(strings.Repeat("k", 41), ""), join("k", strings.Repeat("m", 16<<10+1)), join("k\x1b", "")}},
+	"Waiting": {[]wire.Message{&wire.Waiting{}, &wire.Waiting{EvalID: 1, Answers: 1<<64 - 1}}, [][]byte{join(1), join(1, 2, 3), join(uvarint(1 << 63)[:9], 1)}},
 	"Import": {[]wire.Message{&wire.Import{}, &wire.Import{CallID: 1, EvalID: 2, Specifier: "./a.js", Referrer: "main"}},
 		[][]byte{join(1, 2, strings.Repeat("s", 1025), ""), join(1, 2, "\xed\xb0\x80", ""), join(1, 2, "a", "\xff")}},
 }

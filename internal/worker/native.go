@@ -24,6 +24,7 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
+	opStray              // the function that is told of rejections nobody handles
 	opHelpers            // what modules.js needs of the script
 	opsEnd
 )
@@ -57,17 +58,25 @@ func (s *server) boot() error {
 	if err != nil {
 		return err
 	}
-	args = append(args, list)
+	args = append(args, list, s.codec.Look())
 	for _, name := range scripts {
 		if s.dispatch, err = s.script(name, args); err != nil {
 			return fmt.Errorf("%s: %s", name, s.text(err))
 		}
 	}
-	for _, a := range args {
+	for _, a := range args { // Look's too
 		a.Release()
 	}
 	for op := range s.ops {
 		s.ops[op] = s.js.Number(float64(op))
+	}
+	stray, err := s.ask(opStray)
+	if err != nil {
+		return err
+	}
+	defer stray.Release()
+	if err := s.js.OnUnhandledRejection(stray); err != nil {
+		return err
 	}
 	if err := s.bootModules(); err != nil {
 		return err
@@ -84,7 +93,7 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	function, err := s.js.Evaluate(string(text), hiddenName, 1)
+	function, err := s.js.Evaluate(string(text), "", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +101,8 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 	return s.js.Call(function, nil, args...)
 }
 
-// hiddenName is the source of the bootstrap in stacks, where no frame of it is
-// shown.
+// hiddenName is the source, in stacks, of what is evaluated for the guest later
+// than the scripts, which have none. No frame of either is shown.
 const hiddenName = "glovebox:bootstrap"
 
 // text is what a failed bootstrap says; no guest code has run.

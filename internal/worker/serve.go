@@ -47,6 +47,8 @@ type server struct {
 	lastCall uint64
 	open     map[uint64]uint64 // asynchronous calls without an answer: bytes of their arguments
 	held     uint64            // the sum of them
+	answers  uint64            // that the guest has had of such calls
+	waves    bool              // the host wants to hear when the guest waits
 	pending  []*wire.Answer    // that came while nothing could take them
 	used     wire.Usage
 	console  uint64 // bytes in this evaluation
@@ -155,6 +157,7 @@ func (s *server) means(path string, object *jsc.Value) error {
 func (s *server) evaluate(m *wire.Eval) error {
 	begin := time.Now()
 	s.eval, s.used, s.console, s.failure, s.value = m.ID, wire.Usage{}, 0, nil, nil
+	s.waves = m.Waves
 	defer func() { s.eval = 0 }()
 	ms := m.TimeoutMS
 	if ms == 0 {
@@ -232,6 +235,11 @@ func (s *server) run(m *wire.Eval) error {
 			s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
 			return nil
 		}
+		if s.waves && len(s.pending) == 0 {
+			if err := s.out.Write(&wire.Waiting{EvalID: s.eval, Answers: s.answers}); err != nil {
+				return fmt.Errorf("%w: %w", errConversation, err)
+			}
+		}
 		answer, err := s.wait(0)
 		if err != nil {
 			return err
@@ -289,6 +297,7 @@ func (s *server) settle(a *wire.Answer) error {
 		return fmt.Errorf("%w: an answer to no call", errConversation)
 	}
 	delete(s.open, a.CallID)
+	s.answers++
 	s.held -= size
 	id := s.js.Number(float64(a.CallID))
 	args, err := s.answerArgs(a)

@@ -104,6 +104,12 @@ func (l *liar) do(s *script.Step) error {
 				_, _ = channel{}.Read(p)
 			}
 		}()
+	case script.Sip:
+		go func() {
+			for p := make([]byte, s.N); ; time.Sleep(time.Duration(s.MS) * time.Millisecond) {
+				_, _ = channel{}.Read(p)
+			}
+		}()
 	case script.Sleep:
 		time.Sleep(time.Duration(s.MS) * time.Millisecond)
 	case script.Spin:
@@ -236,9 +242,8 @@ func (l *liar) build(b []byte, s *script.Step) []byte {
 		b = append(b, 0, 0, 0, 0, s.Type)
 	}
 	for _, p := range s.Parts {
-		b = append(b, p.Bytes...)
-		if p.Fill > 0 {
-			b = append(b, bytes.Repeat([]byte{p.With}, p.Fill)...)
+		for range max(p.Times, 1) {
+			b = append(b, p.Bytes...)
 		}
 		if p.Var != "" {
 			b = binary.AppendUvarint(b, l.variable(p.Var))

@@ -11,12 +11,12 @@
 (function (result, call, fail, log, proxied, settings) {
   "use strict"
 
-  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below } = Reflect
   const global = globalThis
   const bindTo = Function.prototype.bind
-  const promiseProto = Promise.prototype, plainProto = Object.prototype, listProto = Array.prototype
-  const { then } = promiseProto
-  const PromiseOf = Promise
+  const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
+  const plain = Object.prototype, lists = Array.prototype
+  const ours = { __proto__: null, [Symbol.species]: PromiseOf }
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
   const { isError: engineSays } = ErrorOf
   const errorProtos = [Error.prototype, AggregateError.prototype]
@@ -114,26 +114,57 @@
 
   let settled = false, turn = 0
 
-  // isPromise tells what to await, by the chain of prototypes as for other classes.
+  // strays are promises that were rejected with nobody to handle it, and why. The
+  // one that an evaluation comes to is none of them: it is awaited.
+  let strays = { __proto__: null }, count = 0
+  const stray = (promise, reason) => {
+    if (count < 100) strays[count++] = { __proto__: null, promise, reason }
+  }
+  function report(awaited) {
+    const list = strays, n = count
+    strays = { __proto__: null }
+    count = 0
+    for (let i = 0; i < n; i++) if (list[i].promise !== awaited) log(5, "Uncaught (in promise) " + short(inspect(list[i].reason), 8192))
+  }
+
+  // isPromise goes by the prototypes; what only looks like one subscribe finds out.
   function isPromise(o) {
-    let p = above(o)
-    if (p === plainProto || p === listProto) return false
-    for (let i = 0; p !== null && i < 64; p = above(p), i++) {
-      if (p === promiseProto) return true
+    if (isProxy(o)) return false
+    for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
+      if (p === promises) return true
       if (isProxy(p)) return false
     }
     return false
   }
 
-  // settle awaits a promise in a job of its own: its then asks the guest for a
-  // constructor.
+  // subscribe is then, which would ask a promise for its constructor, and that for
+  // its species: for as long as it asks, the promise has one of ours. One that does
+  // not let it have that is asked in a job of its own, with nothing of ours below.
+  function subscribe(promise, good, bad, none) {
+    const own = describe(promise, "constructor"), maker = { __proto__: null, value: ours, writable: true, enumerable: false, configurable: true }
+    if (!define(promise, "constructor", maker)) {
+      const asked = pure(apply(then, done, [later(then, promise, [good, bad])]))
+      apply(then, asked, [undefined, none])
+      return
+    }
+    let seen = true
+    try { apply(then, promise, [good, bad]) } catch { seen = false }
+    if (own === undefined) remove(promise, "constructor")
+    else define(promise, "constructor", bare(own))
+    if (!seen) none()
+  }
+  function bare(descriptor) {
+    below(descriptor, null)
+    return descriptor
+  }
+
   function settle(value) {
+    report(value)
     settled = false
     const mine = ++turn // what an earlier evaluation awaited answers no later one
-    if (typeof value === "object" && value !== null && !isProxy(value) && isPromise(value)) {
+    if (typeof value === "object" && value !== null && isPromise(value)) {
       const end = (f) => (v) => { if (mine === turn && !settled) { settled = true; f(v) } }
-      const asked = pure(apply(then, done, [later(then, value, [end(result), end(explain)])]))
-      apply(then, asked, [undefined, end(() => result(value))]) // it was none
+      subscribe(value, end(result), end(explain), end(() => result(value)))
       return
     }
     settled = true
@@ -391,13 +422,14 @@
     switch (op) {
       case 1: return bind(a, b, c)
       case 2: return settle(a)
-      case 3: return settled
+      case 3: report(); return settled
       case 4: return answer(a, b, c, d)
-      case 5: return explain(a)
+      case 5: report(); return explain(a)
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
-      case 9: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
+      case 9: return stray
+      case 10: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
     }
   }
 })

@@ -16,6 +16,7 @@ const (
 	Frame  = "frame"  // write a frame of type Type whose payload is Parts
 	Raw    = "raw"    // write Parts
 	Drain  = "drain"  // from here on read and forget
+	Sip    = "sip"    // from here on read N bytes each MS and forget them
 	Sleep  = "sleep"  // do nothing for MS
 	Spin   = "spin"   // use a processor for MS
 	Alloc  = "alloc"  // take N bytes of memory and write to each page
@@ -50,11 +51,11 @@ const (
 	Called = "called" // the same number again
 )
 
-// Part is a piece of a payload: Bytes, or Fill times the byte With, or a variable.
+// Part is a piece of a payload: Bytes as often as Times says, 0 being once, or a
+// variable.
 type Part struct {
 	Bytes []byte `json:"bytes,omitempty"`
-	Fill  int    `json:"fill,omitempty"`
-	With  byte   `json:"with,omitempty"`
+	Times int    `json:"times,omitempty"`
 	Var   string `json:"var,omitempty"`
 }
 
