@@ -409,10 +409,10 @@ func TestMACsChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b, text := Chain{1}, Chain{2}, []byte("text")
-	if k.sum(a, text) == k.sum(b, text) || k.sum(a, text) != k.sum(a, text) {
+	if k.sum(a, text) == k.sum(b, text) {
 		t.Error("the mac of a record")
 	}
-	if k.check(a, text) == k.check(b, text) || k.check(a, text) != k.check(a, text) {
+	if k.check(a, text) == k.check(b, text) {
 		t.Error("the mac of a length")
 	}
 }

@@ -127,6 +127,16 @@ func (r *Realm) Evaluate(source, name string, line int) (*Value, error) {
 	return c.keep(ref), nil
 }
 
+// Parses tells whether the engine takes a text for a script. It runs nothing of
+// it, and nothing that a guest has changed takes part.
+func (r *Realm) Parses(source string) bool {
+	c := r.c
+	c.enter()
+	script := c.newString(utf16.Encode([]rune(source)))
+	defer call(c.fn.stringRelease, script)
+	return call(c.fn.checkScriptSyntax, r.ref, script, 0, 1, 0)&0xff != 0 // a bool in C, of which only the low byte is defined
+}
+
 // Call calls a function; a nil this is undefined.
 func (c *Context) Call(function, this *Value, args ...*Value) (*Value, error) {
 	c.enter()

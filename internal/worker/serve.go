@@ -48,11 +48,16 @@ type server struct {
 	open     map[uint64]uint64 // asynchronous calls without an answer: bytes of their arguments
 	held     uint64            // the sum of them
 	answers  uint64            // that the guest has had of such calls
+	strayed  bool              // a promise was rejected with nobody to handle it
 	waves    bool              // the host wants to hear when the guest waits
 	pending  []*wire.Answer    // that came while nothing could take them
 	used     wire.Usage
 	console  uint64 // bytes in this evaluation
 	limit    limit
+
+	modules   modules
+	importing uint64 // number of the Import that is waited for
+	imported  *wire.Imported
 }
 
 // limit is the soft time limit of an evaluation: the guest's own time.
@@ -163,11 +168,14 @@ func (s *server) evaluate(m *wire.Eval) error {
 	done := &wire.Done{ID: m.ID}
 	err := s.run(m)
 	s.js.SetTimeLimit(0, nil)
+	var own *guestError
 	switch {
 	case errors.Is(err, errConversation):
 		return err
 	case errors.Is(err, jsc.ErrTerminated):
 		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
+	case errors.As(err, &own):
+		done.Failure = refusedBy(own)
 	case err != nil:
 		done.Failure = s.explain(err)
 	default:
@@ -192,29 +200,24 @@ func (s *server) run(m *wire.Eval) error {
 	if err := s.settlePending(); err != nil {
 		return err
 	}
-	if m.Kind != wire.EvalScript {
-		return fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
-	}
-	v, err := s.js.Evaluate(m.Source, m.Name, 1)
-	if err != nil {
-		return err
-	}
-	defer v.Release()
-	if v.Type() != jsc.Object { // no promise
-		s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
-		return nil
-	}
-	if _, err = s.ask(opSettle, v); err != nil {
+	main, over, err := s.launch(m)
+	if err != nil || over {
 		return err
 	}
 	for {
+		if err := s.pump(); err != nil {
+			return err
+		}
+		if main != nil && main.over {
+			return s.exports(main)
+		}
 		state, err := s.ask(opState)
 		if err != nil {
 			return err
 		}
 		settled, err := state.Bool()
 		state.Release()
-		if err != nil || settled {
+		if err != nil || settled && main == nil {
 			return err
 		}
 		if len(s.open) == 0 {
@@ -246,6 +249,35 @@ func (s *server) run(m *wire.Eval) error {
 			return err
 		}
 	}
+}
+
+// launch evaluates a script, or begins a module, which runs later. It tells
+// whether that was all.
+func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
+	switch m.Kind {
+	case wire.EvalModule:
+		main, err = s.beginModule(m.Name, m.Source)
+		return main, false, err
+	case wire.EvalScript:
+	default:
+		return nil, false, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
+	}
+	source, err := s.rewritten(m.Source)
+	if err != nil {
+		return nil, false, err
+	}
+	v, err := s.js.Evaluate(source, m.Name, 1)
+	if err != nil {
+		return nil, false, s.parsed(m, err)
+	}
+	defer v.Release()
+	if v.Type() == jsc.Object || s.strayed || s.imports() {
+		s.strayed = false
+		_, err = s.ask(opSettle, v)
+		return nil, false, err
+	}
+	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes) // no promise, and nothing to report
+	return nil, true, nil
 }
 
 // settlePending gives the guest answers that came between evaluations.
@@ -305,6 +337,12 @@ func (s *server) wait(id uint64) (*wire.Answer, error) {
 				return nil, fmt.Errorf("%w: an answer to no call", errConversation)
 			}
 			s.pending = append(s.pending, keep(m))
+		case *wire.Imported:
+			if id == 0 || s.importing != id || m.CallID != id {
+				return nil, fmt.Errorf("%w: an answer to no import", errConversation)
+			}
+			s.imported = m
+			return nil, nil
 		case *wire.Revoke:
 			s.gone[m.Token] = true
 		default:
@@ -331,6 +369,22 @@ func (s *server) arm(d time.Duration) {
 	})
 }
 
+// unparsed is the exception of a source that is no script.
+type unparsed struct{ error }
+
+// Unwrap returns the exception.
+func (u unparsed) Unwrap() error { return u.error }
+
+// parsed tells a source that is no script from one that threw, by the engine's
+// own parser: whatever a guest throws, it does not look like the former.
+func (s *server) parsed(m *wire.Eval, err error) error {
+	var thrown *jsc.Exception
+	if errors.As(err, &thrown) && !s.js.Parses(m.Source) {
+		return unparsed{err}
+	}
+	return err
+}
+
 // explain makes a failure of what the engine reports.
 func (s *server) explain(err error) *wire.Failure {
 	var thrown *jsc.Exception
@@ -341,6 +395,9 @@ func (s *server) explain(err error) *wire.Failure {
 	s.failure = nil
 	if _, err := s.ask(opExplain, thrown.Value); err != nil || s.failure == nil {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
+	}
+	if errors.As(err, new(unparsed)) {
+		s.failure.Kind = "syntax_error"
 	}
 	return s.failure
 }

@@ -17,7 +17,7 @@
   const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
   const plain = Object.prototype, lists = Array.prototype
   const ours = { __proto__: null, [Symbol.species]: PromiseOf }
-  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
+  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError
   const { isError: engineSays } = ErrorOf
   const errorProtos = [Error.prototype, AggregateError.prototype]
   const { ownKeys } = Reflect
@@ -37,6 +37,19 @@
     define(g, "length", { __proto__: null, value: length, configurable: true })
     return g
   }
+
+  // later is a function that calls f natively: nothing of ours is below it. Making
+  // it reads nothing of f, which may have a getter for a length.
+  const run = apply(bindTo, apply, [undefined])
+  const later = (f, self, args) => apply(bindTo, run, [undefined, f, self, args])
+
+  // pure makes a promise of ours one whose constructor nobody is asked for.
+  const pure = (promise) => {
+    if (isProxy(promise)) throw new TypeErrorOf("no promise")
+    define(promise, "constructor", { __proto__: null, value: undefined, writable: true, configurable: true })
+    return promise
+  }
+  const done = pure(PromiseOf.resolve())
 
   // find reads a string property by descriptors, up the chain, without running
   // anything.
@@ -93,8 +106,7 @@
     }
     const name = find(thrown, "name"), message = find(thrown, "message"), stack = find(thrown, "stack")
     const at = stack === undefined ? "" : frames(stack)
-    const kind = above(thrown) === SyntaxErrorProto && at === "" ? "syntax_error" : "thrown"
-    fail(kind, short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
+    fail("thrown", short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
   }
 
   // ---- an evaluation
@@ -125,14 +137,19 @@
   }
 
   // subscribe is then, which would ask a promise for its constructor, and that for
-  // its species: for as long as it asks, the promise has one of ours.
-  function subscribe(promise, good, bad) {
+  // its species: for as long as it asks, the promise has one of ours. One that
+  // takes none is asked in a job, with nothing of ours below it. It answers whether
+  // this is a promise; none is told so later.
+  function subscribe(promise, good, bad, none) {
     const own = describe(promise, "constructor"), maker = { __proto__: null, value: ours, writable: true, enumerable: false, configurable: true }
-    const put = define(promise, "constructor", maker)
+    if (!define(promise, "constructor", maker)) {
+      apply(then, pure(apply(then, done, [later(then, promise, [good, bad])])), [undefined, none])
+      return true
+    }
     let seen = true
     try { apply(then, promise, [good, bad]) } catch { seen = false }
-    if (put && own === undefined) remove(promise, "constructor")
-    else if (put) define(promise, "constructor", bare(own))
+    if (own === undefined) remove(promise, "constructor")
+    else define(promise, "constructor", bare(own))
     return seen
   }
   function bare(descriptor) {
@@ -145,10 +162,8 @@
     settled = false
     const mine = ++turn // what an earlier evaluation awaited answers no later one
     if (typeof value === "object" && value !== null && isPromise(value)) {
-      const seen = subscribe(value,
-        (v) => { if (mine === turn) { settled = true; result(v) } },
-        (e) => { if (mine === turn) { settled = true; explain(e) } })
-      if (seen) return
+      const end = (f) => (v) => { if (mine === turn && !settled) { settled = true; f(v) } }
+      if (subscribe(value, end(result), end(explain), end(() => result(value)))) return
     }
     settled = true
     result(value)
@@ -192,7 +207,9 @@
     const w = apply(mapGet, waiting, [id])
     if (w === undefined) return
     apply(mapDelete, waiting, [id])
-    if (good) w.resolve(a); else w.reject(error(a, b))
+    if (!good) w.reject(error(a, b))
+    else if (typeof a !== "object" || a === null) w.resolve(a)
+    else apply(then, done, [later(w.resolve, undefined, [a])]) // resolving asks the guest's Object.prototype for a then
   }
 
   function error(name, message) {
@@ -355,9 +372,7 @@
   function schedule(callback, ms, args, every) {
     if (typeof callback !== "function") throw scrubbed(new TypeErrorOf("the callback must be a function"))
     if (size >= mostTimers) throw scrubbed(new RangeErrorOf("more than " + mostTimers + " timers"))
-    const list = [undefined]
-    for (let i = 0; i < args.length; i++) define(list, i + 1, { __proto__: null, value: args[i], writable: true, enumerable: true, configurable: true })
-    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: apply(bindTo, callback, list), off: false }
+    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: later(callback, undefined, args), off: false }
     apply(mapSet, live, [entry.id, entry])
     push(entry)
     return entry.id
@@ -369,8 +384,6 @@
     entry.off = true
     apply(mapDelete, live, [id])
   }
-
-  const done = PromiseOf.resolve()
 
   // tick runs the next timer, as a job of its own so that no frame of ours is
   // below it; false when there is none.
@@ -385,7 +398,7 @@
       } else {
         apply(mapDelete, live, [entry.id])
       }
-      apply(then, apply(then, done, [entry.run]), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
+      apply(then, pure(apply(then, done, [entry.run])), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
       return true
     }
     return false
@@ -413,7 +426,8 @@
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
-      case 9: return stray
+      case 9: return stray(a, b)
+      case 10: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
     }
   }
 })
