@@ -161,7 +161,7 @@ func TestHostileSchemas(t *testing.T) {
 		} else if len(err.Error()) > 600 {
 			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 		}
-		if d := time.Since(start); d > 200*time.Millisecond {
+		if d := time.Since(start); d > time.Second {
 			t.Errorf("%s took %v", name, d)
 		}
 	}
@@ -219,7 +219,7 @@ func TestSteps(t *testing.T) {
 		if err := s.Validate(c.value, DefaultSteps); err != error(ErrSteps) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 10*time.Second { // without the steps: for ever
 			t.Errorf("%s took %v", name, d)
 		}
 		if c.small == nil {
