@@ -203,6 +203,7 @@ func TestSteps(t *testing.T) {
 		"pattern":      {`{"pattern":"(a|aa|aaa)*b$"}`, long, "aab", true},
 		"length":       {`{"maxLength":9}`, long + long, "a", true},
 		"names":        {`{"patternProperties":{"^(a*)*$":{}}}`, map[string]any{long: 1.0, long + "a": 1.0, long + "b": 1.0}, map[string]any{"a": 1.0}, true},
+		"multiples":    {`{"items":{"multipleOf":1e-99}}`, slices.Repeat([]any{1e300}, 10_000), []any{1.0}, true},
 		"big program":  {`{"pattern":"^(a{500}){2}$"}`, long[:20_000], "a", false},
 		"items":        {`{"items":{"allOf":[{},{},{},{}]}}`, many, []any{1.0}, true},
 		"recursion":    {`{"items":{"$ref":"#"}}`, deep, []any{[]any{}}, true},
