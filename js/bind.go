@@ -194,11 +194,14 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 		return nil
 	}
 	args, taken, err := r.arguments(m.Args)
-	if isMemory(err) {
+	switch {
+	case isMemory(err):
 		r.refuse(m.CallID, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
 		return nil
-	}
-	if err != nil {
+	case err == errManyArguments:
+		r.refuse(m.CallID, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: err.Error()})
+		return nil
+	case err != nil:
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
 	size.taken = taken

@@ -37,6 +37,13 @@ func isMemory(err error) bool {
 	return errors.As(err, &limit) && limit.What == "memory"
 }
 
+// maxArguments is how many arguments a call may have: each takes more memory than
+// a value inside one of them.
+const maxArguments = 10_000
+
+// errManyArguments is the error of a call with more.
+var errManyArguments = fmt.Errorf("more than %d arguments", maxArguments)
+
 // arguments decodes the arguments of a call, an array, and says what they take.
 // Only the goroutine that reads takes memory for what has come, so that what
 // room said still holds.
@@ -48,6 +55,9 @@ func (r *Runtime) arguments(v wire.Value) ([]Value, int64, error) {
 	list, ok := tree.([]any)
 	if !ok {
 		return nil, 0, errors.New("they are no array")
+	}
+	if len(list) > maxArguments {
+		return nil, 0, errManyArguments
 	}
 	r.mu.Lock()
 	r.taken += int64(taken)
