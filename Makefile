@@ -43,7 +43,8 @@ check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the im
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './.cache/*')); \
 	  test -z "$$unformatted" || { echo "not formatted (make fmt):" $$unformatted; exit 1; }
 	$(GO) vet ./...
-	GOOS=darwin $(GO) vet ./api/...
+	GOOS=darwin $(GO) vet ./api/... ./languages ./internal/seatbelt
+	GOOS=darwin $(GO) build ./preflight ./internal/wire ./internal/strictjson ./internal/termtext
 	GOARCH=arm64 $(GO) vet ./...
 	$(STATIC) ./...
 	$(GO) run ./internal/house/check
@@ -55,8 +56,11 @@ ledger: ## docs/ledger.json, docs/security-report.md, docs/licenses.md; proved r
 	$(GO) run ./internal/ledger/gen -prune
 	$(GO) run ./internal/supply/run -write
 
-bench: warm ## measure against the peers on this machine
-	$(GO) run ./bench
+bench: build warm ## measure against the peers on this machine (BENCH="-only javascript": a part; JavaScript's peers and libraries come from npm and apt into .cache)
+	$(GO) run ./bench $(BENCH)
+
+libraries: build ## real JavaScript libraries in sealed workers, in every mode: three.js, d3, ECharts, Vega-Lite, turf, dagre, pptxgenjs (from npm into .cache)
+	$(GO) test -tags soak -run '^TestSoakLibraries$$' -count=1 -v -timeout 40m ./bench/jsload
 
 soak: warm ## hours: the long loops, every mutation, each fuzz target for SOAKFUZZ (10m); SOAK="-only loops" does a part
 	$(GO) run ./internal/testenv/soak -fuzz $(SOAKFUZZ) $(SOAK)
@@ -88,4 +92,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run build warm test matrix check ledger bench soak fuzz mutations fmt install-deps clean
+.PHONY: help run build warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean

@@ -67,7 +67,7 @@ func caseFetchForms(c *caseBox, file []byte) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		if _, err := f.Fetch(c.Context(), form, agent.FetchInit{}); !errors.Is(err, agent.FetchBadURL) && !errors.Is(err, agent.FetchAddress) {
+		if _, err := f.Fetch(c.Context(), form, nil); !errors.Is(err, agent.FetchBadURL) && !errors.Is(err, agent.FetchAddress) {
 			c.Errorf("%s: %v", form, err)
 		}
 	}

@@ -42,6 +42,8 @@ internal/seccomp:    api golang.org/x/sys/... golang.org/x/net/bpf
 internal/cgroup:     api golang.org/x/sys/...
 internal/termtext:
 internal/wire:
+internal/jstoken:
+tests internal/jstoken: js
 internal/warm:       golang.org/x/sys/...
 internal/strays:     golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
@@ -68,21 +70,33 @@ internal/worker/bootstrap: internal/jsc
 internal/script:
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
+# What would confine the worker on macOS, where it does not run.
+internal/seatbelt:   github.com/ebitengine/purego golang.org/x/sys/...
+
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 redteam:             api languages internal/cell internal/landlock golang.org/x/sys/... golang.org/x/tools/txtar
-internal/worker:     internal/worker/bootstrap internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
+internal/worker:     internal/worker/bootstrap internal/script internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
+preflight:           internal/jstoken
+tests preflight:     js
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
-agent:               api internal/egress js
+internal/keyring:
+internal/journal:    internal/keyring internal/strictjson
+internal/jsonschema: internal/strictjson
+never internal/jsonschema: net net/http
+tests internal/jsonschema: github.com/google/jsonschema-go/...
+agent:               api internal/egress internal/jsonschema internal/strictjson internal/termtext js
+tests agent:         github.com/evanw/esbuild/pkg/api
 tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
+cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
@@ -99,7 +113,7 @@ internal/house/check:    internal/house
 internal/ledger:
 internal/ledger/gen:     internal/ledger internal/cell redteam
 internal/supply:
-internal/supply/run:     internal/supply
+internal/supply/run:     internal/supply internal/jsc/library
 internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
@@ -117,7 +131,7 @@ fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench/...
 fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
-fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
+fence golang.org/x/sys/unix.Exec: internal/cellinit internal/seatbelt internal/testenv/... tests
 # JSON from outside has one decoder.
 fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
@@ -125,7 +139,7 @@ fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/...:       nowhere
 fence github.com/coder/websocket/...: nowhere
-fence github.com/ebitengine/purego/...: internal/jsc
+fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 
 // policy is the parsed form of importPolicy.
@@ -370,6 +384,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"lenient decoder, shortly", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, "json.Unmarshal belongs in"},
 		{"writing JSON", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Marshal`, ""},
 		{"strict decoder", "internal/strictjson/a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, ""},
+		{"schemas load", "internal/jsonschema/a.go", `import "net/http"`, "may never import net/http"},
 		{"data does work", "api/a.go", `import "net/http"`, "may never import net/http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

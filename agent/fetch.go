@@ -200,9 +200,13 @@ func (o *FetchOptions) complete() error {
 // were read.
 func (f *Fetcher) Requests() (requests, bytes int64) { return f.started.Load(), f.taken.Load() }
 
-// Fetch makes one request and follows its redirects within the rules. Every
+// Fetch makes one request and follows its redirects within the rules. A nil init
+// is a plain GET. Every
 // failure is a *FetchError, whose text the guest may read.
-func (f *Fetcher) Fetch(ctx context.Context, url string, init FetchInit) (*FetchResponse, error) {
+func (f *Fetcher) Fetch(ctx context.Context, url string, init *FetchInit) (*FetchResponse, error) {
+	if init == nil {
+		init = &FetchInit{}
+	}
 	ask, err := f.request(url, init)
 	if err != nil {
 		return nil, err

@@ -80,10 +80,10 @@ func TestFetchCaps(t *testing.T) {
 	base := s.origin("api.test")
 	f := newFetcher(t, FetchOptions{Rules: []FetchRule{everything(base)}, MaxResponseBytes: 1000})
 	for path, kind := range map[string]FetchKind{"/declared": FetchTooLarge, "/stream": FetchTooLarge, "/bomb": FetchEncoding, "/head": FetchNetwork} {
-		_, err := f.Fetch(t.Context(), base+path, FetchInit{})
+		_, err := f.Fetch(t.Context(), base+path, &FetchInit{})
 		wantKind(t, path, err, kind)
 	}
-	if got, err := f.Fetch(t.Context(), base+"/exact", FetchInit{}); err != nil || len(got.Body) != 1000 {
+	if got, err := f.Fetch(t.Context(), base+"/exact", &FetchInit{}); err != nil || len(got.Body) != 1000 {
 		t.Errorf("the control /exact: %v", err)
 	}
 	resp, err := http.Get(s.URL + "/bomb")
@@ -98,7 +98,7 @@ func TestFetchCaps(t *testing.T) {
 	quick := newFetcher(t, FetchOptions{Rules: []FetchRule{everything(base)}, TimeoutMS: 200})
 	for _, path := range []string{"/slow", "/drip", "/mute"} {
 		start := time.Now()
-		_, err := quick.Fetch(t.Context(), base+path, FetchInit{})
+		_, err := quick.Fetch(t.Context(), base+path, &FetchInit{})
 		wantKind(t, path, err, FetchTimeout)
 		if d := time.Since(start); d < 200*time.Millisecond || d > 5*time.Second {
 			t.Errorf("%s took %v", path, d)
@@ -106,7 +106,7 @@ func TestFetchCaps(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = quick.Fetch(ctx, base+"/mute", FetchInit{})
+	_, err = quick.Fetch(ctx, base+"/mute", &FetchInit{})
 	wantKind(t, "given up", err, FetchCanceled)
 }
 
@@ -122,7 +122,7 @@ func TestFetchBudgets(t *testing.T) {
 	refused := 0
 	for range 10 {
 		wg.Go(func() {
-			if _, err := f.Fetch(t.Context(), base+"/", FetchInit{}); err != nil {
+			if _, err := f.Fetch(t.Context(), base+"/", &FetchInit{}); err != nil {
 				wantKind(t, "the fourth", err, FetchBudget)
 				mu.Lock()
 				refused++
@@ -135,11 +135,11 @@ func TestFetchBudgets(t *testing.T) {
 		t.Errorf("%d requests, %d refused, %d arrived", n, refused, len(s.requests()))
 	}
 	f = newFetcher(t, FetchOptions{Rules: []FetchRule{everything(base)}, MaxTotalBytes: 1000})
-	if _, err := f.Fetch(t.Context(), base+"/", FetchInit{}); err != nil {
+	if _, err := f.Fetch(t.Context(), base+"/", &FetchInit{}); err != nil {
 		t.Errorf("the first 600 bytes of 1000: %v", err)
 	}
 	for range 2 {
-		_, err := f.Fetch(t.Context(), base+"/", FetchInit{})
+		_, err := f.Fetch(t.Context(), base+"/", &FetchInit{})
 		wantKind(t, "the second 600", err, FetchBudget)
 	}
 	if got := len(s.requests()); got != 5 {
@@ -177,7 +177,7 @@ func TestFetchBadSites(t *testing.T) {
 			_ = c.Close()
 		}()
 		f := newFetcher(t, FetchOptions{Rules: []FetchRule{everything("http://" + l.Addr().String())}, TimeoutMS: 5000})
-		_, err = f.Fetch(t.Context(), "http://"+l.Addr().String()+"/", FetchInit{})
+		_, err = f.Fetch(t.Context(), "http://"+l.Addr().String()+"/", &FetchInit{})
 		wantKind(t, name, err, FetchNetwork)
 		_ = l.Close()
 		<-served
@@ -189,6 +189,10 @@ var proxied atomic.Int64
 
 // TestMain names a proxy to everybody who looks for one. net/http does so once.
 func TestMain(m *testing.M) {
+	if what := os.Getenv(bombVar); what != "" {
+		bombChild(what)
+		return
+	}
 	testenv.Deselect()
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
 	for _, name := range []string{"HTTP_PROXY", "http_proxy"} {
@@ -206,7 +210,7 @@ func TestMain(m *testing.M) {
 func TestFetchProxy(t *testing.T) {
 	s := newSite(t, nil)
 	f := newFetcher(t, FetchOptions{Rules: []FetchRule{everything(s.origin("api.test"))}})
-	if _, err := f.Fetch(t.Context(), s.origin("api.test")+"/", FetchInit{}); err != nil || proxied.Load() != 0 || len(s.requests()) != 1 {
+	if _, err := f.Fetch(t.Context(), s.origin("api.test")+"/", &FetchInit{}); err != nil || proxied.Load() != 0 || len(s.requests()) != 1 {
 		t.Errorf("%v; the proxy got %d", err, proxied.Load())
 	}
 	if resp, err := http.Get(s.origin("api.test") + "/"); err != nil || proxied.Load() != 1 {
@@ -229,11 +233,11 @@ func TestFetchTLS(t *testing.T) {
 	pool.AddCert(s.Certificate())
 	rules := []FetchRule{everything(known), everything(named)}
 	f := newFetcher(t, FetchOptions{Rules: rules, RootCAs: pool})
-	if got, err := f.Fetch(t.Context(), known+"/", FetchInit{}); err != nil || got.Body != "HTTP/1.1" {
+	if got, err := f.Fetch(t.Context(), known+"/", &FetchInit{}); err != nil || got.Body != "HTTP/1.1" {
 		t.Errorf("the control: %+v, %v", got, err)
 	}
-	_, err := f.Fetch(t.Context(), named+"/", FetchInit{})
+	_, err := f.Fetch(t.Context(), named+"/", &FetchInit{})
 	wantKind(t, "another name", err, FetchNetwork)
-	_, err = newFetcher(t, FetchOptions{Rules: rules}).Fetch(t.Context(), known+"/", FetchInit{})
+	_, err = newFetcher(t, FetchOptions{Rules: rules}).Fetch(t.Context(), known+"/", &FetchInit{})
 	wantKind(t, "an unknown authority", err, FetchNetwork)
 }

@@ -24,7 +24,7 @@ type ask struct {
 }
 
 // request checks what a guest asks for.
-func (f *Fetcher) request(text string, init FetchInit) (*ask, error) {
+func (f *Fetcher) request(text string, init *FetchInit) (*ask, error) {
 	u, err := egress.Parse(text)
 	if err != nil {
 		return nil, fetchFailed(FetchBadURL, "the URL %s", err)

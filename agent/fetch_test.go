@@ -115,7 +115,7 @@ func TestFetch(t *testing.T) {
 	})
 	f := newFetcher(t, FetchOptions{Rules: []FetchRule{{Origin: s.origin("api.test"), Paths: []string{"/v1/"}, Methods: []string{"GET", "POST"},
 		Headers: map[string]string{"authorization": "Bearer k"}, ResponseHeaders: []string{"x-rate"}}}})
-	got, err := f.Fetch(t.Context(), s.origin("api.test")+"/v1/a%20b?q=1", FetchInit{Method: "POST", Body: "data", Headers: map[string]string{"content-type": "text/csv"}})
+	got, err := f.Fetch(t.Context(), s.origin("api.test")+"/v1/a%20b?q=1", &FetchInit{Method: "POST", Body: "data", Headers: map[string]string{"content-type": "text/csv"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestFetch(t *testing.T) {
 func TestFetchBytes(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0xff, 0, 1}) })
 	f := newFetcher(t, FetchOptions{Rules: []FetchRule{{Origin: s.origin("a.test"), Paths: []string{"/"}, Methods: []string{"PUT"}}}})
-	got, err := f.Fetch(t.Context(), s.origin("a.test")+"/", FetchInit{Method: "PUT", Bytes: []byte{0xfe}})
+	got, err := f.Fetch(t.Context(), s.origin("a.test")+"/", &FetchInit{Method: "PUT", Bytes: []byte{0xfe}})
 	if err != nil || got.Body != "" || !bytes.Equal(got.Bytes, []byte{0xff, 0, 1}) || s.body != "\xfe" {
 		t.Errorf("%+v, %v; the site got %q", got, err, s.body)
 	}
@@ -207,7 +207,7 @@ func TestFetchForms(t *testing.T) {
 			rules = append(rules, everything(u.Origin.String()))
 		}
 		f := newFetcher(t, FetchOptions{Rules: rules, AllowAddresses: []netip.Prefix{}})
-		_, err := f.Fetch(t.Context(), form, FetchInit{})
+		_, err := f.Fetch(t.Context(), form, &FetchInit{})
 		if !errors.Is(err, FetchBadURL) && !errors.Is(err, FetchAddress) {
 			t.Errorf("%s: %v", form, err)
 		}
@@ -227,12 +227,12 @@ func TestFetchForms(t *testing.T) {
 		}
 		if a = a.Unmap(); a == netip.MustParseAddr("127.0.0.1") {
 			off := newFetcher(t, FetchOptions{Rules: []FetchRule{everything(s.origin("api.test"))}, Resolver: always{a}})
-			if _, err := off.Fetch(t.Context(), s.origin("api.test")+"/", FetchInit{}); err != nil {
+			if _, err := off.Fetch(t.Context(), s.origin("api.test")+"/", &FetchInit{}); err != nil {
 				t.Errorf("%s, control: %v", form, err)
 			}
 			arrived++
 			on := newFetcher(t, FetchOptions{Rules: []FetchRule{everything(s.origin("api.test"))}, Resolver: always{a}, AllowAddresses: []netip.Prefix{}})
-			_, err := on.Fetch(t.Context(), s.origin("api.test")+"/", FetchInit{})
+			_, err := on.Fetch(t.Context(), s.origin("api.test")+"/", &FetchInit{})
 			wantKind(t, form, err, FetchAddress)
 		}
 	}
@@ -265,41 +265,41 @@ func TestFetchDenied(t *testing.T) {
 		{Origin: s.origin("127.0.0.1"), Paths: []string{"/"}, Methods: []string{"POST"}, GuestHeaders: []string{"x-a"}}}})
 	for what, c := range map[string]struct {
 		url  string
-		init FetchInit
+		init *FetchInit
 		kind FetchKind
 	}{
-		"other host":         {s.origin("api.test.evil"), FetchInit{}, FetchDenied},
-		"other scheme":       {strings.Replace(base, "http", "https", 1) + "/v1", FetchInit{}, FetchDenied},
-		"other port":         {"http://api.test/v1", FetchInit{}, FetchDenied},
-		"path beside":        {base + "/v10", FetchInit{}, FetchDenied},
-		"path above":         {base + "/", FetchInit{}, FetchDenied},
-		"folder itself":      {base + "/pub", FetchInit{}, FetchDenied},
-		"other case":         {base + "/V1", FetchInit{}, FetchDenied},
-		"climbs":             {base + "/v1/../admin", FetchInit{}, FetchBadURL},
-		"climbs, encoded":    {base + "/v1/%2e%2e/admin", FetchInit{}, FetchBadURL},
-		"method":             {base + "/v1", FetchInit{Method: "DELETE"}, FetchDenied},
-		"method in small":    {base + "/v1", FetchInit{Method: "get"}, FetchDenied},
-		"method smuggles":    {base + "/v1", FetchInit{Method: "GET / HTTP/1.1\r\nX: y"}, FetchDenied},
-		"body of a GET":      {base + "/v1", FetchInit{Body: "x"}, FetchBadInput},
-		"two bodies":         {s.origin("127.0.0.1"), FetchInit{Method: "POST", Body: "x", Bytes: []byte("y")}, FetchBadInput},
-		"fixed header":       {base + "/v1", FetchInit{Headers: map[string]string{"x-key": "mine"}}, FetchDenied},
-		"authorization":      {base + "/v1", FetchInit{Headers: map[string]string{"Authorization": "x"}}, FetchDenied},
-		"cookie":             {base + "/v1", FetchInit{Headers: map[string]string{"Cookie": "x"}}, FetchDenied},
-		"host":               {base + "/v1", FetchInit{Headers: map[string]string{"Host": "internal"}}, FetchBadInput},
-		"content-length":     {base + "/v1", FetchInit{Headers: map[string]string{"content-length": "5"}}, FetchBadInput},
-		"transfer-encoding":  {base + "/v1", FetchInit{Headers: map[string]string{"Transfer-Encoding": "chunked"}}, FetchBadInput},
-		"forwarded":          {base + "/v1", FetchInit{Headers: map[string]string{"X-Forwarded-For": "127.0.0.1"}}, FetchBadInput},
-		"new line in value":  {base + "/v1", FetchInit{Headers: map[string]string{"Accept": "a\r\nX-Key: b"}}, FetchBadInput},
-		"bare LF":            {base + "/v1", FetchInit{Headers: map[string]string{"Accept": "a\nb"}}, FetchBadInput},
-		"NUL":                {base + "/v1", FetchInit{Headers: map[string]string{"Accept": "a\x00b"}}, FetchBadInput},
-		"new line in name":   {base + "/v1", FetchInit{Headers: map[string]string{"Accept\r\nX": "a"}}, FetchBadInput},
-		"colon in name":      {base + "/v1", FetchInit{Headers: map[string]string{"Accept:": "a"}}, FetchBadInput},
-		"space in name":      {base + "/v1", FetchInit{Headers: map[string]string{"Accept ": "a"}}, FetchBadInput},
-		"Kelvin in name":     {base + "/v1", FetchInit{Headers: map[string]string{"x-\u212aey": "a"}}, FetchBadInput},
-		"twice":              {base + "/v1", FetchInit{Headers: map[string]string{"Accept": "a", "accept": "b"}}, FetchBadInput},
-		"long value":         {base + "/v1", FetchInit{Headers: map[string]string{"Accept": strings.Repeat("a", 4097)}}, FetchBadInput},
-		"header of another":  {s.origin("127.0.0.1"), FetchInit{Method: "POST", Headers: map[string]string{"Accept": "a"}}, FetchDenied},
-		"body over its size": {s.origin("127.0.0.1"), FetchInit{Method: "POST", Body: strings.Repeat("x", 64<<10+1)}, FetchBadInput},
+		"other host":         {s.origin("api.test.evil"), &FetchInit{}, FetchDenied},
+		"other scheme":       {strings.Replace(base, "http", "https", 1) + "/v1", &FetchInit{}, FetchDenied},
+		"other port":         {"http://api.test/v1", &FetchInit{}, FetchDenied},
+		"path beside":        {base + "/v10", &FetchInit{}, FetchDenied},
+		"path above":         {base + "/", &FetchInit{}, FetchDenied},
+		"folder itself":      {base + "/pub", &FetchInit{}, FetchDenied},
+		"other case":         {base + "/V1", &FetchInit{}, FetchDenied},
+		"climbs":             {base + "/v1/../admin", &FetchInit{}, FetchBadURL},
+		"climbs, encoded":    {base + "/v1/%2e%2e/admin", &FetchInit{}, FetchBadURL},
+		"method":             {base + "/v1", &FetchInit{Method: "DELETE"}, FetchDenied},
+		"method in small":    {base + "/v1", &FetchInit{Method: "get"}, FetchDenied},
+		"method smuggles":    {base + "/v1", &FetchInit{Method: "GET / HTTP/1.1\r\nX: y"}, FetchDenied},
+		"body of a GET":      {base + "/v1", &FetchInit{Body: "x"}, FetchBadInput},
+		"two bodies":         {s.origin("127.0.0.1"), &FetchInit{Method: "POST", Body: "x", Bytes: []byte("y")}, FetchBadInput},
+		"fixed header":       {base + "/v1", &FetchInit{Headers: map[string]string{"x-key": "mine"}}, FetchDenied},
+		"authorization":      {base + "/v1", &FetchInit{Headers: map[string]string{"Authorization": "x"}}, FetchDenied},
+		"cookie":             {base + "/v1", &FetchInit{Headers: map[string]string{"Cookie": "x"}}, FetchDenied},
+		"host":               {base + "/v1", &FetchInit{Headers: map[string]string{"Host": "internal"}}, FetchBadInput},
+		"content-length":     {base + "/v1", &FetchInit{Headers: map[string]string{"content-length": "5"}}, FetchBadInput},
+		"transfer-encoding":  {base + "/v1", &FetchInit{Headers: map[string]string{"Transfer-Encoding": "chunked"}}, FetchBadInput},
+		"forwarded":          {base + "/v1", &FetchInit{Headers: map[string]string{"X-Forwarded-For": "127.0.0.1"}}, FetchBadInput},
+		"new line in value":  {base + "/v1", &FetchInit{Headers: map[string]string{"Accept": "a\r\nX-Key: b"}}, FetchBadInput},
+		"bare LF":            {base + "/v1", &FetchInit{Headers: map[string]string{"Accept": "a\nb"}}, FetchBadInput},
+		"NUL":                {base + "/v1", &FetchInit{Headers: map[string]string{"Accept": "a\x00b"}}, FetchBadInput},
+		"new line in name":   {base + "/v1", &FetchInit{Headers: map[string]string{"Accept\r\nX": "a"}}, FetchBadInput},
+		"colon in name":      {base + "/v1", &FetchInit{Headers: map[string]string{"Accept:": "a"}}, FetchBadInput},
+		"space in name":      {base + "/v1", &FetchInit{Headers: map[string]string{"Accept ": "a"}}, FetchBadInput},
+		"Kelvin in name":     {base + "/v1", &FetchInit{Headers: map[string]string{"x-\u212aey": "a"}}, FetchBadInput},
+		"twice":              {base + "/v1", &FetchInit{Headers: map[string]string{"Accept": "a", "accept": "b"}}, FetchBadInput},
+		"long value":         {base + "/v1", &FetchInit{Headers: map[string]string{"Accept": strings.Repeat("a", 4097)}}, FetchBadInput},
+		"header of another":  {s.origin("127.0.0.1"), &FetchInit{Method: "POST", Headers: map[string]string{"Accept": "a"}}, FetchDenied},
+		"body over its size": {s.origin("127.0.0.1"), &FetchInit{Method: "POST", Body: strings.Repeat("x", 64<<10+1)}, FetchBadInput},
 	} {
 		_, err := f.Fetch(t.Context(), c.url, c.init)
 		wantKind(t, what, err, c.kind)
@@ -309,10 +309,10 @@ func TestFetchDenied(t *testing.T) {
 	}
 	for _, good := range []struct {
 		url  string
-		init FetchInit
+		init *FetchInit
 	}{
-		{base + "/v1", FetchInit{Headers: map[string]string{"accept": "a\tb"}}}, {base + "/v1/x", FetchInit{}}, {base + "/pub/", FetchInit{Method: "GET"}},
-		{s.origin("127.0.0.1") + "/", FetchInit{Method: "POST", Body: strings.Repeat("x", 64<<10), Headers: map[string]string{"X-A": strings.Repeat("a", 4096)}}},
+		{base + "/v1", &FetchInit{Headers: map[string]string{"accept": "a\tb"}}}, {base + "/v1/x", &FetchInit{}}, {base + "/pub/", &FetchInit{Method: "GET"}},
+		{s.origin("127.0.0.1") + "/", &FetchInit{Method: "POST", Body: strings.Repeat("x", 64<<10), Headers: map[string]string{"X-A": strings.Repeat("a", 4096)}}},
 	} {
 		if _, err := f.Fetch(t.Context(), good.url, good.init); err != nil {
 			t.Errorf("the control %s: %v", good.url, err)
@@ -360,21 +360,21 @@ func TestFetchRedirects(t *testing.T) {
 		"scheme": "file:///etc/passwd", "without a scheme": "//" + secret.Listener.Addr().String() + "/", "user": "http://a@" + secret.Listener.Addr().String(),
 		"script": "javascript:1", "nonsense": "http://%zz/", "decimal": "http://2130706433/",
 	} {
-		_, err := f.Fetch(t.Context(), from+url.QueryEscape(to), FetchInit{})
+		_, err := f.Fetch(t.Context(), from+url.QueryEscape(to), &FetchInit{})
 		wantKind(t, what, err, FetchRedirect)
 	}
 	if len(secret.requests()) != 0 || len(friend.requests()) != 0 {
 		t.Fatalf("arrived elsewhere: %q, %q", secret.requests(), friend.requests())
 	}
-	_, err := f.Fetch(t.Context(), s.origin("api.test")+"/v1/loop", FetchInit{})
+	_, err := f.Fetch(t.Context(), s.origin("api.test")+"/v1/loop", &FetchInit{})
 	wantKind(t, "without end", err, FetchRedirect)
 
 	for _, to := range []string{"y", "/v1/y", s.origin("api.test") + "/v1/y#fragment"} {
-		if got, err := f.Fetch(t.Context(), from+url.QueryEscape(to), FetchInit{}); err != nil || got.Status != 200 || !strings.HasSuffix(got.URL, "/v1/y") {
+		if got, err := f.Fetch(t.Context(), from+url.QueryEscape(to), &FetchInit{}); err != nil || got.Status != 200 || !strings.HasSuffix(got.URL, "/v1/y") {
 			t.Errorf("the control, within: %+v, %v", got, err)
 		}
 	}
-	post := FetchInit{Method: "POST", Body: "data", Headers: map[string]string{"Content-Type": "text/csv", "X-Mine": "m", "Accept": "a"}}
+	post := &FetchInit{Method: "POST", Body: "data", Headers: map[string]string{"Content-Type": "text/csv", "X-Mine": "m", "Accept": "a"}}
 	got, err := f.Fetch(t.Context(), from+friend.origin("friend.test")+"/ok/1&code=307", post)
 	if err != nil || got.URL != friend.origin("friend.test")+"/ok/1" || friend.body != "data" {
 		t.Fatalf("to a friend: %+v, %v", got, err)
@@ -386,7 +386,7 @@ func TestFetchRedirects(t *testing.T) {
 		t.Errorf("303: %v, %s with %q", err, s.last.Method, s.body)
 	}
 	stay := newFetcher(t, FetchOptions{Rules: rules[:2], NoRedirects: true})
-	if got, err := stay.Fetch(t.Context(), from+"/admin", FetchInit{}); err != nil || got.Status != 302 || got.Headers["location"] != "/admin" {
+	if got, err := stay.Fetch(t.Context(), from+"/admin", &FetchInit{}); err != nil || got.Status != 302 || got.Headers["location"] != "/admin" {
 		t.Errorf("NoRedirects: %+v, %v", got, err)
 	}
 

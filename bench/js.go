@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/js"
@@ -23,7 +24,7 @@ type contender struct {
 	eval       func(n int, code string) ([]time.Duration, error) // n times
 	cold       func(n int) ([]time.Duration, error)              // from nothing to the first value
 	checkout   func(n int) ([]time.Duration, error)              // from a warm pool; nil for who has none
-	idle       func() (memoryUse, error)
+	idle       func() (memoryUse, error)                         // nil where the kernel does not tell it
 	close      func() error
 
 	took map[string][]time.Duration
@@ -147,14 +148,13 @@ func javascript() error {
 			_ = v.close()
 		}
 	}()
-	ours := 0
+	ours := len(modes)
 	for i, mode := range modes {
 		v, err := worker(ctx, mode)
 		if err != nil {
 			return fmt.Errorf("%s: %w", modeName(mode), err)
 		}
-		all = append(all[:i], append([]*contender{v}, all[i:]...)...)
-		ours++
+		all = slices.Insert(all, i, v)
 	}
 	fmt.Printf("\nJavaScript. What stands between guest and host:\n")
 	for _, v := range all {
@@ -166,7 +166,7 @@ func javascript() error {
 	if err := jsRounds(ctx, all); err != nil {
 		return err
 	}
-	base := all[min(ours, len(all)-1)] // node --jitless
+	base := all[min(ours, len(all)-1)] // node --jitless, if it is there
 	goals := map[string]string{"eval": "0.018", "call": "0.020", "cold": "15", "result": "24, baseline 12", "argument": "24, baseline 12", "checkout": "0.03"}
 	for _, m := range []struct{ key, title string }{
 		{"checkout", "checkout of a warm worker"}, {"eval", "warm evaluation of " + onePlusOne}, {"call", "one synchronous call of a host function"},

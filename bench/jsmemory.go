@@ -56,6 +56,9 @@ func idleWorkers(ctx context.Context, mode js.JIT) (memoryUse, error) {
 func idleTable(all []*contender) error {
 	fmt.Printf("\nmemory of one that waits, kB, by the kernel's account; goal: 12,000 private\n%-34s %9s %9s %9s\n", "", "private", "Pss", "Rss")
 	for _, v := range all {
+		if v.idle == nil {
+			continue
+		}
 		m, err := v.idle()
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)

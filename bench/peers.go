@@ -223,6 +223,13 @@ func copyFiles(from fs.FS, dir string) error {
 	return nil
 }
 
+// bwrapped is bubblewrap's command line for a program of /usr that reads one
+// folder.
+func bwrapped(dir string) []string {
+	return []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", dir, "/box", "--chdir", "/box"}
+}
+
 // peers starts those that can be had, and names the others.
 func peers(ctx context.Context) (all []*contender, absent []string) {
 	add := func(name string, v *contender, err error) {
@@ -248,6 +255,11 @@ func peers(ctx context.Context) (all []*contender, absent []string) {
 	}
 	v, err := piped(ctx, "node --jitless over a pipe", "none", dir, node, "--jitless", "pipe.js")
 	add("node --jitless", v, err)
+	v, err = piped(ctx, "the same in bubblewrap", "namespaces", dir, append(bwrapped(dir), node, "--jitless", "pipe.js")...)
+	if err == nil {
+		v.idle = nil // its process is bubblewrap
+	}
+	add("node --jitless in bubblewrap", v, err)
 	v, err = inside(ctx, "worker_threads", "none", dir, node, "threads.js")
 	add("worker_threads", v, err)
 

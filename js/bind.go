@@ -24,7 +24,7 @@ type Func func(ctx context.Context, args []Value) (any, error)
 // binding is one function that a guest can call.
 type binding struct {
 	name string
-	call Func
+	call Func // nil: [Runtime.Start] hands its calls over
 }
 
 // pathForm is a name of a binding: identifiers joined by dots.
@@ -47,6 +47,13 @@ func (r *Runtime) Bind(ctx context.Context, name string, fn any) error {
 // run at one time, up to Limits.InFlight.
 func (r *Runtime) BindAsync(ctx context.Context, name string, fn any) error {
 	return r.bind(ctx, name, fn, true)
+}
+
+// BindPaused gives the guest a function that gives it a promise, and whose calls
+// [Runtime.Start] hands over. Within [Runtime.Eval] and its like a call is
+// refused.
+func (r *Runtime) BindPaused(ctx context.Context, name string) error {
+	return r.bindCall(ctx, name, nil, true)
 }
 
 // BindObject binds every exported method of a value, or every entry of a
@@ -76,12 +83,16 @@ func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err 
 }
 
 func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) error {
-	if !pathForm.MatchString(name) {
-		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
-	}
 	call, err := funcOf(fn)
 	if err != nil {
 		return err
+	}
+	return r.bindCall(ctx, name, call, async)
+}
+
+func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bool) error {
+	if !pathForm.MatchString(name) {
+		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
 	}
 	if err := r.enter(ctx); err != nil {
 		return err
@@ -93,7 +104,7 @@ func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) err
 	}
 	r.binding = token
 	defer func() { r.binding = 0 }()
-	answer, err := r.converse(ctx, &wire.Bind{Token: token, Name: name, Async: async})
+	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
 	if err == nil {
 		b, ok := answer.(*wire.Bound)
 		switch {
@@ -190,24 +201,32 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 		return failed(Protocol, "a call of a function that was never bound")
 	}
 	if b == nil {
-		r.refuse(m.CallID, size, &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"})
+		r.refuse(m, size, &wire.Failure{Kind: "revoked", Name: "Error", Message: "the function was revoked"})
 		return nil
 	}
 	args, taken, err := r.arguments(m.Args)
 	switch {
 	case isMemory(err):
-		r.refuse(m.CallID, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
+		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
 		return nil
 	case err == errManyArguments:
-		r.refuse(m.CallID, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: err.Error()})
+		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: err.Error()})
 		return nil
 	case err != nil:
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
 	size.taken = taken
+	switch {
+	case b.call == nil && (!r.waves || m.Sync):
+		r.refuse(m, size, &wire.Failure{Kind: "refused", Name: "Error", Message: "the function can be called where the host waits for its calls alone"})
+		return nil
+	case b.call == nil:
+		r.pause(&Pending{ID: m.CallID, Name: b.name, Args: args}, size)
+		return nil
+	}
 	r.clk.call()
 	if !m.Sync {
-		go b.run(ctx, r, m.CallID, size, args, r.answer)
+		go b.run(ctx, r, m.CallID, size, args, func(a *wire.Answer) { r.answer(a, false) })
 		return nil
 	}
 	// The guest stands still, so this goroutine may as well: the next one to run
@@ -224,7 +243,7 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 	select {
 	case a := <-done:
 		r.writes()
-		r.answer(a)
+		r.answer(a, true)
 		r.wrote()
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
@@ -258,16 +277,26 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize,
 	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
-// answer sends an answer. The guest's time runs while it takes it.
-func (r *Runtime) answer(m *wire.Answer) {
+// answer sends an answer.
+func (r *Runtime) answer(m *wire.Answer, sync bool) {
+	r.reply(m, !sync, func() wire.Message {
+		return &wire.Answer{CallID: m.CallID, Failure: failureOf(errors.New("too large"))}
+	})
+	r.forgetAnswer(m)
+}
+
+// reply sends an answer, or another one if it is too large. The guest's time
+// runs while it takes it. Those that end a wave are counted.
+func (r *Runtime) reply(m wire.Message, counts bool, otherwise func() wire.Message) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
-	defer r.forgetAnswer(m)
+	if counts {
+		r.answers.Add(1)
+	}
 	r.taking() // not before its turn to write: an answer that waits is still one in flight
 	err := r.write(m)
-	var limit *wire.LimitError
-	if errors.As(err, &limit) {
-		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
+	if err != nil && !isTimeout(err) && (errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrValue)) {
+		err = r.write(otherwise())
 	}
 	if err != nil && isTimeout(err) {
 		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end

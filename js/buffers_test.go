@@ -1,6 +1,7 @@
 package js_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -43,6 +44,8 @@ const memoryWorld = `{
 	define("u", new Uint8Array(1 << 20)); define("b", new ArrayBuffer(1 << 20)); define("text", "A".repeat(1 << 20))
 	define("endless", () => ({ [Symbol.iterator]: () => ({ next: () => ({ done: false, value: 1 }) }) }))
 	define("resized", (b) => { b.resize(1 << 20); return b })
+	define("moduleWithMemory", new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 5, 3, 1, 0, 16, 7, 5, 1, 1, 109, 2, 0]))
+	define("filled", (m) => { new Uint8Array(m.buffer).fill(1); return m })
 	define("grown", (m, by) => { m.grow(by); return m }); 0
 }`
 
@@ -112,5 +115,33 @@ func TestBufferBombsUncharged(t *testing.T) {
 		case err != nil || v.String() != `["nothing"]`:
 			t.Errorf("%s: %s, %v", row.code, v, err)
 		}
+	}
+}
+
+// What is not charged comes to exactly what the table says, and the kernel is
+// what bounds it.
+//
+// proves part of G-06 G-15
+func TestUncharged(t *testing.T) {
+	limits := js.Limits{MemoryBytes: 96 << 20, TimeoutMS: 5_000, HardMS: 60_000}
+	rt, n := memoryRuntime(t, limits), 0
+	for _, row := range memoryRows(t) {
+		if row.want == "absent" || row.want == "RangeError" {
+			continue
+		}
+		n++
+		_, err := rt.Eval(ctx, "{"+row.code+"}")
+		var e *js.Error
+		if !errors.As(err, &e) || strings.TrimSpace(string(e.Kind)+" "+e.Name) != row.want {
+			t.Errorf("%s: %v, not %s", row.code, err, row.want)
+		}
+		if e != nil && e.Kind == js.MemoryLimit {
+			rt = memoryRuntime(t, limits)
+		} else if got := text(t, rt, "'alive'"); got != `"alive"` {
+			t.Errorf("%s, afterwards: %s", row.code, got)
+		}
+	}
+	if n < 30 {
+		t.Errorf("%d rows", n)
 	}
 }

@@ -20,11 +20,14 @@ type clock struct {
 	calls       int // functions of the host that run; they may outlive their evaluation
 }
 
-// begin starts the time of an evaluation.
-func (c *clock) begin(hard, wait time.Duration) {
+// begin starts the time of an evaluation, or that of one that goes on.
+func (c *clock) begin(on bool, hard, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running, c.guest, c.host, c.meanwhile, c.hard, c.wait, c.since = true, 0, 0, 0, hard, wait, time.Now()
+	if !on {
+		c.guest, c.host, c.meanwhile = 0, 0, 0
+	}
+	c.running, c.hard, c.wait, c.since = true, hard, wait, time.Now()
 	c.arm()
 }
 
@@ -73,6 +76,14 @@ func (c *clock) arm() {
 	_ = c.deadline(c.since.Add(max(left, 1)))
 }
 
+// left is how long the host may take from now on while a function of it runs.
+func (c *clock) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add()
+	return max(c.wait-c.host, 1)
+}
+
 // book takes the processor time that the worker has used since the last look,
 // at which the clock said guest and host. What is more than the guest's own time
 // was used while a function of the host ran: the guest ran on. It returns what the
@@ -86,14 +97,6 @@ func (c *clock) book(used, guest, host time.Duration) (nowGuest, nowHost time.Du
 	c.add()
 	c.meanwhile += max(min(used-(c.guest-guest), c.host-host), 0)
 	return c.guest, c.host, c.guest+c.meanwhile > c.hard
-}
-
-// left is how long the host may take from now on while a function of it runs.
-func (c *clock) left() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.add()
-	return max(c.wait-c.host, 1)
 }
 
 // over says which limit a missed deadline was.

@@ -71,16 +71,16 @@ func (r *Runtime) arguments(v wire.Value) ([]Value, int64, error) {
 
 // refuse answers a call that reaches no function. Whoever reads does not write: a
 // worker that does not read would hold it up.
-func (r *Runtime) refuse(id uint64, size callSize, f *wire.Failure) {
+func (r *Runtime) refuse(m *wire.Call, size callSize, f *wire.Failure) {
 	r.release(size)
-	go r.answer(&wire.Answer{CallID: id, Failure: f})
+	go r.answer(&wire.Answer{CallID: m.CallID, Failure: f}, m.Sync)
 }
 
 // errNoRoom is the error of an answer that there is no room for.
 var errNoRoom = &GuestError{Name: "RangeError", Message: "the answers that were not read yet take more memory than the host has for them"}
 
-// encode makes an answer's value, which takes room until it is written. One at a
-// time: what is half made is counted nowhere.
+// encode makes an answer's value, or its JSON, which takes room until it is
+// written. One at a time: what is half made is counted nowhere.
 func (r *Runtime) encode(result any) (value wire.Value, text string, err error) {
 	r.encoding.Lock()
 	defer r.encoding.Unlock()

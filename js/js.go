@@ -69,6 +69,11 @@ type Options struct {
 	// Allow gives back globals that are absent by default: "WebAssembly",
 	// "Atomics" (with SharedArrayBuffer) and "WeakRef" (with FinalizationRegistry).
 	Allow []string
+	// Modules are modules by their names, at most 1,024 and 16 MiB. A specifier that
+	// begins with ./ or ../ is looked for beside the module that has it.
+	Modules map[string]string
+	// Resolve gives modules that Modules has not. Without both, import(…) is rejected.
+	Resolve Resolver
 	// Console gets what the guest writes to its console, one call at a time and
 	// before the evaluation ends; its time counts as the guest's. By default it is
 	// dropped. The text has passed the output filter.

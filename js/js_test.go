@@ -147,14 +147,17 @@ func TestTimeouts(t *testing.T) {
 	}
 	microtasks := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 2000}})
 	begin := time.Now()
-	if got := kind(t, microtasks, "const again = () => Promise.resolve().then(again); again()"); got != js.HardTimeout {
+	// Between two jobs the engine can often be stopped, and not always.
+	got := kind(t, microtasks, "const again = () => Promise.resolve().then(again); again()")
+	if got != js.HardTimeout && got != js.Timeout {
 		t.Errorf("microtasks: %s", got)
 	}
 	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if got := kind(t, microtasks, "1"); got != js.Closed && got != "" {
-		t.Errorf("afterwards: %s", got)
+	_, err := microtasks.Eval(context.Background(), "1")
+	if after := js.KindOf(err); got == js.HardTimeout && after != js.Closed || got == js.Timeout && err != nil {
+		t.Errorf("after %s: %v", got, err)
 	}
 }
 
@@ -215,4 +218,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) {
+	if os.Getenv(hostChild) != "" {
+		os.Exit(hostMain())
+	}
+	os.Exit(m.Run())
+}

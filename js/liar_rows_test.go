@@ -35,6 +35,7 @@ var hostile = map[wire.Type]struct {
 		[][]byte{join("", "m"), join("K", "m"), join("k", strings.Repeat("m", 16<<10+1)), join("k", "\xff")}},
 	wire.TypeImport: {&wire.Import{CallID: 1, EvalID: 1, Specifier: "a"}, Protocol, Protocol,
 		[][]byte{join(1, 1, strings.Repeat("s", 1025), ""), join(1, 1, "\xff", ""), join(1, 1, "a", "\xc0\x80"), join([]byte{0x81, 0}, 1, "a", "")}},
+	wire.TypeWaiting: {&wire.Waiting{EvalID: 1}, Protocol, Protocol, [][]byte{join(1), join(1, 0, 0), join([]byte{0x81, 0}, 0)}},
 }
 
 // join puts a payload together: numbers as varints, strings with their length,

@@ -130,7 +130,7 @@ func TestLiarTalks(t *testing.T) {
 // proves part of T-11 B-03
 func TestLiarFloods(t *testing.T) {
 	var shown atomic.Int64
-	const most = 256 << 10
+	const most = 64 << 10
 	l := openLiars(t, Options{Limits: Limits{ConsoleBytes: most, HostWaitMS: 2000}, Console: func(_ Level, s string) { shown.Add(int64(len(s)) + 1) }})
 	long := bulk([]float64{7, 1, 6, 64 << 10}, nil, 64<<10, nil, "x")
 	lines := func(text ...string) script.Step {

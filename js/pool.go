@@ -145,6 +145,9 @@ func (p *Pool) check() (cell.Mode, error) {
 	if o.Clock != nil && (*o.Clock < 0 || *o.Clock > 8_640_000_000_000_000) {
 		return "", &api.FieldError{Field: "clock", Value: *o.Clock, Reason: "must be from 0 to 8640000000000000 ms"}
 	}
+	if err := o.checkModules(); err != nil {
+		return "", err
+	}
 	globals := map[string]wire.Globals{"WebAssembly": wire.GlobalWebAssembly, "Atomics": wire.GlobalAtomics, "WeakRef": wire.GlobalWeakRef}
 	for _, name := range o.Allow {
 		g, ok := globals[name]

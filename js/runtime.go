@@ -50,6 +50,11 @@ type Runtime struct {
 	before   int64 // of them, before this evaluation
 	console  int64 // bytes of this evaluation
 	collect  func(Level, string)
+	cpu      time.Duration      // of the worker when it began
+	waves    bool               // it may pause
+	paused   map[uint64]*paused // calls that wait for Resume, by their number
+
+	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
 	once sync.Once
 }
@@ -65,6 +70,8 @@ func newRuntime(p *Pool, w *worker) *Runtime {
 type Script struct {
 	Name string // in stacks of errors; "eval" if empty
 	Code string
+	// Module says that it is a module; see [Runtime.EvalModule].
+	Module bool
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
 	TimeoutMS int64
 }
@@ -102,10 +109,8 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 	defer func() { r.turn <- struct{}{} }()
 	r.collect = collect
 	defer func() { r.collect = nil }()
-	r.eval++
-	m.ID, r.console, r.before = r.eval, 0, r.calls
-	r.timeout = time.Duration(cmp.Or(s.TimeoutMS, r.p.limits.TimeoutMS)) * time.Millisecond
-	done, err := r.converse(ctx, m)
+	r.begin(m)
+	done, err := r.converse(ctx, false, m)
 	if err != nil {
 		return Value{}, r.usage(nil), err
 	}
@@ -113,11 +118,21 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 	return v, r.usage(done), err
 }
 
+// begin makes an evaluation of a message.
+func (r *Runtime) begin(m *wire.Eval) {
+	r.eval++
+	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
+	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
+}
+
 // message checks a script.
 func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
 	if m.Name == "" {
 		m.Name = "eval"
+	}
+	if s.Module {
+		m.Kind = wire.EvalModule
 	}
 	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
 		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
@@ -131,8 +146,10 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	return m, nil
 }
 
-// enter takes the runtime for one thing.
-func (r *Runtime) enter(ctx context.Context) error {
+// enter takes the runtime for one thing. Where it has paused that is Resume's.
+func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
+
+func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
 		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
 	}
@@ -141,7 +158,11 @@ func (r *Runtime) enter(ctx context.Context) error {
 	default:
 		return r.ended(failed(Busy, "the runtime runs something else"))
 	}
-	if over := r.ended(nil); over != nil {
+	over := r.ended(nil)
+	if over == nil && r.waves && !resume {
+		over = failed(Busy, "the runtime has paused; Resume goes on")
+	}
+	if over != nil {
 		r.turn <- struct{}{}
 		return over
 	}
@@ -168,15 +189,16 @@ func (r *Runtime) why() *Error {
 	return r.over
 }
 
-// converse sends a message and serves the worker until it has answered it.
-func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, error) {
+// converse sends messages and serves the worker until it has answered them, or
+// says that it waits. A conversation may be that of an evaluation that goes on.
+func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
 	limits := &r.p.limits
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, r.w.cancel)()
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -184,14 +206,16 @@ func (r *Runtime) converse(ctx context.Context, m wire.Message) (wire.Message, e
 			_ = r.end(failed(Closed, "by a panic of the console's function"))
 		}
 	}()
-	watch := r.watchCPU()
+	watch := r.watchCPU(on)
 	defer watch()
-	r.writes()
-	err := r.send(m)
-	r.wrote()
-	if err != nil {
-		whole = true
-		return nil, r.broken(ctx, err)
+	for _, m := range messages {
+		r.writes()
+		err := r.send(m)
+		r.wrote()
+		if err != nil {
+			whole = true
+			return nil, r.broken(ctx, err)
+		}
 	}
 	for {
 		answer, err := r.w.in.Read()
@@ -223,8 +247,12 @@ func (r *Runtime) serve(ctx context.Context, m wire.Message) (bool, *Error) {
 			return false, failed(Protocol, "an answer to another binding")
 		}
 		return true, nil
+	case *wire.Waiting:
+		return r.waits(m)
 	case *wire.Call:
 		return false, r.call(ctx, m)
+	case *wire.Import:
+		return false, r.imported(ctx, m)
 	case *wire.Console:
 		return false, r.print(m)
 	case *wire.Fatal:

@@ -22,11 +22,16 @@ type watch struct {
 }
 
 // watchCPU begins to look, and returns what ends it. An evaluation shorter than
-// a look costs a timer and a reading of the worker's clock.
-func (r *Runtime) watchCPU() (stop func()) {
+// a look costs a timer and a reading of the worker's clock. One that goes on keeps
+// its beginning.
+func (r *Runtime) watchCPU(on bool) (stop func()) {
 	w := &watch{r: r}
-	w.base, _ = r.w.used()
-	w.last = w.base
+	w.last, _ = r.w.used()
+	if !on {
+		r.cpu = w.last
+	}
+	w.base = r.cpu
+	w.guest, w.host = r.clk.used()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = time.AfterFunc(lookEvery, w.look)

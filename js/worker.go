@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -252,6 +254,10 @@ func (p *Pool) open() *wire.Open {
 	o := &wire.Open{
 		ClockMS: uint64(max(time.Now().UnixMilli(), 0)), Locale: "en-US", Zone: "UTC", StrictEval: p.opts.StrictEval,
 		TimeoutMS: uint64(p.limits.TimeoutMS), Limits: p.limits.wire(), Allow: p.allow,
+	}
+	o.Resolves = p.opts.Resolve != nil
+	for _, name := range slices.Sorted(maps.Keys(p.opts.Modules)) {
+		o.Modules = append(o.Modules, wire.Module{Specifier: name, Source: p.opts.Modules[name]})
 	}
 	if p.opts.Clock != nil {
 		o.ClockMS, o.Frozen = uint64(*p.opts.Clock), true

@@ -29,6 +29,8 @@ func newStatus() *cobra.Command {
 		Long: "A throwaway cell is sealed and asked; no program is run. The exit status is 0 if every layer holds, which is what\n" +
 			"--sandbox require insists on, and 1 if not. A layer that is missing shows NO; one that is good to have and not\n" +
 			"insisted on (time, speculation) shows no.\n\n" +
+			"The line on JavaScript names the engine that eval would load: its release, build id and, with --json, file; or the\n" +
+			"package to install. Nothing of it is loaded, and programs of other languages do not need it.\n\n" +
 			"Programs can read what packages put into /usr, and what languages name. With --files the status goes on with the\n" +
 			"files among these that no package of Debian's owns: what somebody left there is no secret any more. A folder stands\n" +
 			"for what would be many lines; --json has every name. It takes a second or two, and the exit status stays the same.",
@@ -58,9 +60,10 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 		opts = f.options(opts)
 	}
 	status := glovebox.CheckHost(opts)
+	engine := findEngine()
 	out, err := cmd.OutOrStdout(), error(nil)
 	if !f.json {
-		err = table(out, status, f.sandbox, width(out))
+		err = table(out, status, engine.text(), f.sandbox, width(out))
 	}
 	var found unowned
 	if err == nil && f.files {
@@ -72,9 +75,9 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 		if found.unknown != nil {
 			fmt.Fprint(cmd.ErrOrStderr(), "glovebox: warning: "+found.text())
 		}
-		err = writeJSON(out, statusReport{status, found.files})
+		err = writeJSON(out, unownedReport{statusReport{status, engine}, found.files})
 	case f.json:
-		err = writeJSON(out, status)
+		err = writeJSON(out, statusReport{status, engine})
 	case f.files:
 		_, err = io.WriteString(out, found.text())
 	}
@@ -95,8 +98,8 @@ func width(w io.Writer) int {
 }
 
 // table prints one line a layer, shortened to a width that is not 0, with the
-// remedy in full below what is missing.
-func table(w io.Writer, s glovebox.Status, mode string, width int) error {
+// remedy in full below what is missing, and a line on the JavaScript engine.
+func table(w io.Writer, s glovebox.Status, engine, mode string, width int) error {
 	var b strings.Builder
 	names := len("LAYER")
 	for _, l := range s.Layers {
@@ -122,7 +125,8 @@ func table(w io.Writer, s glovebox.Status, mode string, width int) error {
 			fmt.Fprintf(&b, "%-*s  %-5s  remedy: %s\n", names, "", "", termtext.String(l.Remedy))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %s, kernel %s, %s\n", verdictOf(s, mode), s.User, s.Kernel, s.Arch)
+	b.WriteString("\n" + shorten(engine, width) + "\n")
+	fmt.Fprintf(&b, "%s: %s, kernel %s, %s\n", verdictOf(s, mode), s.User, s.Kernel, s.Arch)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

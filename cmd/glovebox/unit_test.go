@@ -215,14 +215,14 @@ func TestStatusTable(t *testing.T) {
 		want  string
 	}{
 		{"require", "require", 0, "LAYER        HOLDS  DETAIL\nroot         yes    own^[[2J\ncgroup       NO     none usable\n" +
-			"                    remedy: a delegated group\nspeculation  no     open\n\n" +
+			"                    remedy: a delegated group\nspeculation  no     open\n\nJavaScript: the engine of this host\n" +
 			"incomplete (cgroup; nothing runs with --sandbox require): root, kernel 6.1, amd64\n"},
 		{"auto, narrow", "auto", 24, "LAYER        HOLDS  DET…\nroot         yes    own…\ncgroup       NO     non…\n" +
-			"                    remedy: a delegated group\nspeculation  no     open\n\n" +
+			"                    remedy: a delegated group\nspeculation  no     open\n\nJavaScript: the engine …\n" +
 			"incomplete (cgroup; with --sandbox auto every result says so): root, kernel 6.1, amd64\n"},
 	} {
 		var out strings.Builder
-		if err := table(&out, s, c.mode, c.width); err != nil {
+		if err := table(&out, s, "JavaScript: the engine of this host", c.mode, c.width); err != nil {
 			t.Fatal(err)
 		}
 		if out.String() != c.want {

@@ -13,10 +13,10 @@ import (
 // maxPlaces bounds the lines that files without a package take.
 const maxPlaces = 20
 
-// statusReport is a status with the files that belong to no package, null when they
+// unownedReport is a status with the files that belong to no package, null when they
 // are not known.
-type statusReport struct {
-	glovebox.Status
+type unownedReport struct {
+	statusReport
 	UnownedFiles []string `json:"unowned_files"`
 }
 

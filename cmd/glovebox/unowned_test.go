@@ -89,7 +89,7 @@ func TestFindUnowned(t *testing.T) {
 // JSON tells none from not known, and keeps the fields of the status where they were.
 func TestStatusReport(t *testing.T) {
 	for want, files := range map[string][]string{`,"unowned_files":[]}`: {}, `,"unowned_files":null}`: nil, `,"unowned_files":["/a"]}`: {"/a"}} {
-		text, err := json.Marshal(statusReport{glovebox.Status{Complete: true}, files})
+		text, err := json.Marshal(unownedReport{statusReport{Status: glovebox.Status{Complete: true}}, files})
 		if err != nil || !strings.HasPrefix(string(text), `{"complete":true,"layers":null,`) || !strings.HasSuffix(string(text), want) {
 			t.Errorf("%s, %v; want …%s", text, err, want)
 		}

@@ -85,6 +85,10 @@ func (c *Context) keep(ref uintptr) *Value {
 	return &Value{c: c, ref: ref}
 }
 
+// Keep returns the same value once more, with a protection of its own: an
+// argument of a call stays usable beyond it that way.
+func (c *Context) Keep(v *Value) *Value { return c.keep(v.word()) }
+
 // Type returns the value's type.
 func (v *Value) Type() Type { return Type(int32(call(v.c.fn.valueGetType, v.c.ref, v.word()))) }
 

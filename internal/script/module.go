@@ -487,6 +487,9 @@ func (m *Module) Wrapped(live map[string]bool) (string, error) {
 	return b.String(), nil
 }
 
+// Forget lets go of the source. Wrapped cannot be called afterwards.
+func (m *Module) Forget() { m.src, m.edits = "", nil }
+
 // references are the edits for imports that are read anew each time.
 func (m *Module) references(id string, live map[string]bool) ([]edit, error) {
 	p := &parser{lexer: lexer{src: m.src}, strict: true}

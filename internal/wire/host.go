@@ -74,6 +74,7 @@ type Open struct {
 	TimeoutMS  uint64 // soft timeout of each eval, 0 for none
 	Limits     Limits
 	Modules    []Module
+	Resolves   bool // the host can be asked for others, by Import
 }
 
 // Type returns TypeOpen.
@@ -96,6 +97,7 @@ func (m *Open) put(e *encoder) {
 		e.text(l.Specifier, maxName)
 		e.text(l.Source, MaxPayload)
 	}
+	e.flag(m.Resolves)
 }
 
 func (m *Open) get(d *decoder) {
@@ -113,6 +115,7 @@ func (m *Open) get(d *decoder) {
 	for range d.count(maxList, 2) {
 		m.Modules = append(m.Modules, Module{d.text(maxName), d.text(MaxPayload)})
 	}
+	m.Resolves = d.flag()
 }
 
 // EvalKind is how an Eval's source is taken.
@@ -131,6 +134,7 @@ type Eval struct {
 	Name      string // of the script or module, for stacks
 	Source    string
 	TimeoutMS uint64 // soft timeout, 0 for the one of Open
+	Waves     bool   // Waiting says each time that only the host can go on
 }
 
 // Type returns TypeEval.
@@ -142,11 +146,12 @@ func (m *Eval) put(e *encoder) {
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
+	e.flag(m.Waves)
 }
 
 func (m *Eval) get(d *decoder) {
 	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalModule)))
-	m.Name, m.Source, m.TimeoutMS = d.text(maxName), d.text(MaxPayload), d.num()
+	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
 }
 
 // Bind gives the guest a function of the host, which Bound answers.

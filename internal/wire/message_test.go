@@ -57,7 +57,7 @@ var typeCases = map[string]struct {
 		&wire.Open{},
 		&wire.Open{Seed: [32]byte{1, 31: 2}, ClockMS: 1_700_000_000_000, Frozen: true, Locale: "en-US", Zone: "UTC", StrictEval: true, Allow: wire.GlobalWebAssembly | wire.GlobalWeakRef, TimeoutMS: 5000,
 			Limits:  wire.Limits{Nodes: 1, Depth: 2, Elements: 3, ResultBytes: 4, ArgumentBytes: 5, ConsoleBytes: 6, BufferBytes: 7, HostCalls: 8, InFlight: 9},
-			Modules: []wire.Module{{Specifier: "a", Source: "export default 1"}, {Specifier: "b"}}}},
+			Modules: []wire.Module{{Specifier: "a", Source: "export default 1"}, {Specifier: "b"}}, Resolves: true}},
 		[][]byte{make([]byte, 31), join(make([]byte, 32), 0, 2), join(make([]byte, 32), 0, 0, "", "", 0, 8, make([]byte, 11)), join(make([]byte, 32), 8_640_000_000_000_001, make([]byte, 16)),
 			join(make([]byte, 32), 0, 0, "", "", 0, 0, 0, make([]byte, 9), 1025, make([]byte, 2050)), join(make([]byte, 32), 0, 0, strings.Repeat("l", 41), make([]byte, 14))}},
 	"Eval": {[]wire.Message{&wire.Eval{Kind: wire.EvalScript}, &wire.Eval{ID: 1 << 63, Kind: wire.EvalModule, Name: "a.js", Source: "1 + 1 // é\x00", TimeoutMS: 30}},
@@ -78,7 +78,8 @@ var typeCases = map[string]struct {
 	"Done": {[]wire.Message{&wire.Done{ID: 1, Value: value(1.0), Usage: wire.Usage{Calls: 1, US: 2, HeapBytes: 3}}, &wire.Done{ID: 1, Failure: failure}}, outcomes(join(1, 2, 3, 4))},
 	"Console": {[]wire.Message{&wire.Console{Level: wire.LevelLog}, &wire.Console{EvalID: 1, Level: wire.LevelError, Text: []string{"a", "", "é\x1b[1m"}}},
 		[][]byte{join(1, 0, 0), join(1, 6, 0), join(1, 1, 1025, make([]byte, 1025)), join(1, 1, 2, "a"), join(1, 1, 1, "\xff"), join(1, 1, 1<<40)}},
-	"Fatal": {[]wire.Message{&wire.Fatal{Kind: "engine", Message: "gone"}}, [][]byte{join("", ""), join("E", ""), join(strings.Repeat("k", 41), ""), join("k", strings.Repeat("m", 16<<10+1)), join("k\x1b", "")}},
+	"Fatal":   {[]wire.Message{&wire.Fatal{Kind: "engine", Message: "gone"}}, [][]byte{join("", ""), join("E", ""), join(strings.Repeat("k", 41), ""), join("k", strings.Repeat("m", 16<<10+1)), join("k\x1b", "")}},
+	"Waiting": {[]wire.Message{&wire.Waiting{}, &wire.Waiting{EvalID: 1, Answers: 1<<64 - 1}}, [][]byte{join(1), join(1, 2, 3), join(uvarint(1 << 63)[:9], 1)}},
 	"Import": {[]wire.Message{&wire.Import{}, &wire.Import{CallID: 1, EvalID: 2, Specifier: "./a.js", Referrer: "main"}},
 		[][]byte{join(1, 2, strings.Repeat("s", 1025), ""), join(1, 2, "\xed\xb0\x80", ""), join(1, 2, "a", "\xff")}},
 }

@@ -98,6 +98,7 @@ const (
 	TypeConsole     Type = 70
 	TypeFatal       Type = 71
 	TypeImport      Type = 72
+	TypeWaiting     Type = 73
 )
 
 // Message is the content of one frame: a pointer to one of the structs here.
@@ -135,6 +136,7 @@ var types = []row{
 	{TypeConsole, "Console", Worker, 1 << 20, func() Message { return new(Console) }},
 	{TypeFatal, "Fatal", Worker, 64 << 10, func() Message { return new(Fatal) }},
 	{TypeImport, "Import", Worker, 64 << 10, func() Message { return new(Import) }},
+	{TypeWaiting, "Waiting", Worker, 20, func() Message { return new(Waiting) }},
 }
 
 // rowOf has each type's row in its place, nil where there is no type.

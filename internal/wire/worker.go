@@ -199,3 +199,16 @@ func (m *Import) put(e *encoder) {
 func (m *Import) get(d *decoder) {
 	m.CallID, m.EvalID, m.Specifier, m.Referrer = d.num(), d.num(), d.text(maxName), d.text(maxName)
 }
+
+// Waiting says that the guest has nothing left to do before an asynchronous call
+// is answered.
+type Waiting struct {
+	EvalID  uint64
+	Answers uint64 // of asynchronous calls that the guest has had, in the life of the runtime
+}
+
+// Type returns TypeWaiting.
+func (*Waiting) Type() Type { return TypeWaiting }
+
+func (m *Waiting) put(e *encoder) { e.num(m.EvalID); e.num(m.Answers) }
+func (m *Waiting) get(d *decoder) { m.EvalID, m.Answers = d.num(), d.num() }

@@ -24,6 +24,8 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
+	opStray              // promise, reason: a rejection that nobody handles
+	opHelpers            // what modules.js needs of the script
 	opsEnd
 )
 
@@ -56,17 +58,27 @@ func (s *server) boot() error {
 	if err != nil {
 		return err
 	}
-	args = append(args, list)
+	args = append(args, list, s.codec.Look())
 	for _, name := range scripts {
 		if s.dispatch, err = s.script(name, args); err != nil {
 			return fmt.Errorf("%s: %s", name, s.text(err))
 		}
 	}
-	for _, a := range args {
+	for _, a := range args { // Look's too
 		a.Release()
 	}
 	for op := range s.ops {
 		s.ops[op] = s.js.Number(float64(op))
+	}
+	stray, err := s.js.NewFunction(s.stray)
+	if err != nil {
+		return err
+	}
+	if err := s.js.OnUnhandledRejection(stray); err != nil {
+		return err
+	}
+	if err := s.bootModules(); err != nil {
+		return err
 	}
 	if o.StrictEval {
 		s.js.SetEval(false, "code from strings is not allowed here")
@@ -80,7 +92,7 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	function, err := s.js.Evaluate(string(text), hiddenName, 1)
+	function, err := s.js.Evaluate(string(text), "", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +100,8 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 	return s.js.Call(function, nil, args...)
 }
 
-// hiddenName is the source of the bootstrap in stacks, where no frame of it is
-// shown.
+// hiddenName is the source, in stacks, of what is evaluated for the guest later
+// than the scripts, which have none. No frame of either is shown.
 const hiddenName = "glovebox:bootstrap"
 
 // text is what a failed bootstrap says; no guest code has run.
@@ -182,6 +194,12 @@ func (s *server) fail(k *jsc.Call) (*jsc.Value, error) {
 	return nil, nil
 }
 
+// stray takes a rejection that nobody handles.
+func (s *server) stray(k *jsc.Call) (*jsc.Value, error) {
+	s.strayed = true
+	return s.ask(opStray, k.Arg(0), k.Arg(1))
+}
+
 // isProxy asks the engine.
 func (s *server) isProxy(k *jsc.Call) (*jsc.Value, error) {
 	target, is := s.js.ProxyTarget(k.Arg(0))
@@ -248,7 +266,7 @@ func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
 		return s.throw(a.Failure)
 	}
 	v, err := s.answered(a)
-	if f := refusal(err); f != nil {
+	if f := noRoom(err); f != nil {
 		return s.throw(f)
 	}
 	return v, err
@@ -262,8 +280,8 @@ func (s *server) answered(a *wire.Answer) (*jsc.Value, error) {
 	return s.decode(a.Value)
 }
 
-// refusal is what the guest sees of an answer that it has no room for.
-func refusal(err error) *wire.Failure {
+// noRoom is what the guest sees of an answer that it has no room for.
+func noRoom(err error) *wire.Failure {
 	var refused *bootstrap.Refused
 	if !errors.As(err, &refused) {
 		return nil
@@ -286,7 +304,7 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 		return []*jsc.Value{s.js.Bool(false), s.js.Text(f.Name), s.js.Text(f.Message)}, nil
 	}
 	v, err := s.answered(a)
-	if f := refusal(err); f != nil {
+	if f := noRoom(err); f != nil {
 		return s.answerArgs(&wire.Answer{Failure: f})
 	}
 	if err != nil {

@@ -47,10 +47,17 @@ type server struct {
 	lastCall uint64
 	open     map[uint64]uint64 // asynchronous calls without an answer: bytes of their arguments
 	held     uint64            // the sum of them
+	answers  uint64            // that the guest has had of such calls
+	strayed  bool              // a promise was rejected with nobody to handle it
+	waves    bool              // the host wants to hear when the guest waits
 	pending  []*wire.Answer    // that came while nothing could take them
 	used     wire.Usage
 	console  uint64 // bytes in this evaluation
 	limit    limit
+
+	modules   modules
+	importing uint64 // number of the Import that is waited for
+	imported  *wire.Imported
 }
 
 // limit is the soft time limit of an evaluation: the guest's own time.
@@ -151,6 +158,7 @@ func (s *server) means(path string, object *jsc.Value) error {
 func (s *server) evaluate(m *wire.Eval) error {
 	begin := time.Now()
 	s.eval, s.used, s.console, s.failure, s.value = m.ID, wire.Usage{}, 0, nil, nil
+	s.waves = m.Waves
 	defer func() { s.eval = 0 }()
 	ms := m.TimeoutMS
 	if ms == 0 {
@@ -160,11 +168,14 @@ func (s *server) evaluate(m *wire.Eval) error {
 	done := &wire.Done{ID: m.ID}
 	err := s.run(m)
 	s.js.SetTimeLimit(0, nil)
+	var own *guestError
 	switch {
 	case errors.Is(err, errConversation):
 		return err
 	case errors.Is(err, jsc.ErrTerminated):
 		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
+	case errors.As(err, &own):
+		done.Failure = refusedBy(own)
 	case err != nil:
 		done.Failure = s.explain(err)
 	default:
@@ -189,29 +200,24 @@ func (s *server) run(m *wire.Eval) error {
 	if err := s.settlePending(); err != nil {
 		return err
 	}
-	if m.Kind != wire.EvalScript {
-		return fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
-	}
-	v, err := s.js.Evaluate(m.Source, m.Name, 1)
-	if err != nil {
-		return s.parsed(m, err)
-	}
-	defer v.Release()
-	if v.Type() != jsc.Object { // no promise
-		s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
-		return nil
-	}
-	if _, err = s.ask(opSettle, v); err != nil {
+	main, over, err := s.launch(m)
+	if err != nil || over {
 		return err
 	}
 	for {
+		if err := s.pump(); err != nil {
+			return err
+		}
+		if main != nil && main.over {
+			return s.exports(main)
+		}
 		state, err := s.ask(opState)
 		if err != nil {
 			return err
 		}
 		settled, err := state.Bool()
 		state.Release()
-		if err != nil || settled {
+		if err != nil || settled && main == nil {
 			return err
 		}
 		if len(s.open) == 0 {
@@ -230,6 +236,11 @@ func (s *server) run(m *wire.Eval) error {
 			s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
 			return nil
 		}
+		if s.waves && len(s.pending) == 0 {
+			if err := s.out.Write(&wire.Waiting{EvalID: s.eval, Answers: s.answers}); err != nil {
+				return fmt.Errorf("%w: %w", errConversation, err)
+			}
+		}
 		answer, err := s.wait(0)
 		if err != nil {
 			return err
@@ -238,6 +249,35 @@ func (s *server) run(m *wire.Eval) error {
 			return err
 		}
 	}
+}
+
+// launch evaluates a script, or begins a module, which runs later. It tells
+// whether that was all.
+func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
+	switch m.Kind {
+	case wire.EvalModule:
+		main, err = s.beginModule(m.Name, m.Source)
+		return main, false, err
+	case wire.EvalScript:
+	default:
+		return nil, false, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
+	}
+	source, err := s.rewritten(m.Source)
+	if err != nil {
+		return nil, false, err
+	}
+	v, err := s.js.Evaluate(source, m.Name, 1)
+	if err != nil {
+		return nil, false, s.parsed(m, err)
+	}
+	defer v.Release()
+	if v.Type() == jsc.Object || s.strayed || s.imports() {
+		s.strayed = false
+		_, err = s.ask(opSettle, v)
+		return nil, false, err
+	}
+	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes) // no promise, and nothing to report
+	return nil, true, nil
 }
 
 // settlePending gives the guest answers that came between evaluations.
@@ -259,6 +299,7 @@ func (s *server) settle(a *wire.Answer) error {
 		return fmt.Errorf("%w: an answer to no call", errConversation)
 	}
 	delete(s.open, a.CallID)
+	s.answers++
 	s.held -= size
 	id := s.js.Number(float64(a.CallID))
 	args, err := s.answerArgs(a)
@@ -296,6 +337,12 @@ func (s *server) wait(id uint64) (*wire.Answer, error) {
 				return nil, fmt.Errorf("%w: an answer to no call", errConversation)
 			}
 			s.pending = append(s.pending, keep(m))
+		case *wire.Imported:
+			if id == 0 || s.importing != id || m.CallID != id {
+				return nil, fmt.Errorf("%w: an answer to no import", errConversation)
+			}
+			s.imported = m
+			return nil, nil
 		case *wire.Revoke:
 			s.gone[m.Token] = true
 		default:

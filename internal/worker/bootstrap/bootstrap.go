@@ -79,6 +79,7 @@ type Codec struct {
 	c              *jsc.Context
 	realm          *jsc.Realm
 	encode, decode *jsc.Value
+	look           *jsc.Value
 	given          *Encoding // what an encode in progress has delivered
 }
 
@@ -117,23 +118,22 @@ func New(c *jsc.Context, l Limits) (*Codec, error) {
 	}
 	k.encode, k.decode = f["encode"], f["decode"]
 	k.realm.SetEval(false, "no code from strings") // for whoever should come by an object of this realm
-	seen, err := k.charge(l.Buffers)
-	if err != nil {
+	if k.look, err = k.charge(l.Buffers); err != nil {
 		return nil, err
 	}
-	if err := k.meet(f["proxied"], seen, f["from"]); err != nil {
+	if err := k.meet(f["proxied"], f["from"]); err != nil {
 		return nil, err
 	}
 	return k, k.limit(f["limits"], l)
 }
 
 // meet evaluates the guest's part and gives each part what it needs of the other.
-func (k *Codec) meet(proxied, seen, from *jsc.Value) error {
+func (k *Codec) meet(proxied, from *jsc.Value) error {
 	guest, err := k.c.Evaluate(guestSource, "", 1)
 	if err != nil {
 		return fmt.Errorf("bootstrap: guest: %w", err)
 	}
-	given, err := k.c.Call(guest, nil, proxied, seen)
+	given, err := k.c.Call(guest, nil, proxied, k.look)
 	if err != nil {
 		return fmt.Errorf("bootstrap: guest: %w", err)
 	}
@@ -143,13 +143,17 @@ func (k *Codec) meet(proxied, seen, from *jsc.Value) error {
 	guest.Release()
 	given.Release()
 	proxied.Release()
-	seen.Release()
 	from.Release()
 	return nil
 }
 
+// Look is a function of the guest's realm for scripts of ours: look(f, name,
+// length) makes f look like a built-in one, Function.prototype.toString included.
+// The caller releases it; there is no other.
+func (k *Codec) Look() *jsc.Value { return k.look }
+
 // charge puts in place what is charged for the memory of buffers. The function
-// that it returns wants to know of each Proxy.
+// that it returns makes functions look native, and wants to know of each Proxy.
 func (k *Codec) charge(budget int64) (*jsc.Value, error) {
 	if budget <= 0 {
 		budget = 1<<53 - 1

@@ -15,7 +15,7 @@
 (function (add, sweep, shared, budget) {
 	"use strict";
 	const { apply, construct, defineProperty: define, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: raise, ownKeys, deleteProperty: remove } = Reflect;
-	const global = globalThis, { isArray } = Array, { isView } = ArrayBuffer, { isError } = Error, { trunc, min, max } = Math;
+	const global = globalThis, { isArray } = Array, { isView } = ArrayBuffer, { isError } = Error, { trunc, min } = Math;
 	const { iterator, species } = Symbol;
 	const NativeTypeError = TypeError, NativeRangeError = RangeError, NativeWeakMap = WeakMap, NativeBytes = Uint8Array;
 	const { get: mapGet, set: mapPut, has: mapHas } = WeakMap.prototype;
@@ -25,7 +25,7 @@
 	const getter = (prototype, name) => describe(prototype, name).get;
 	const views = above(Uint8Array.prototype);
 	const viewTag = getter(views, Symbol.toStringTag), viewLength = getter(views, "length"), viewBytes = getter(views, "byteLength"),
-		viewBuffer = getter(views, "buffer"), viewOffset = getter(views, "byteOffset"), viewAt = views.at, viewSet = views.set, viewSub = views.subarray;
+		viewBuffer = getter(views, "buffer"), viewAt = views.at, viewSub = views.subarray;
 	const bufferBytes = getter(ArrayBuffer.prototype, "byteLength");
 	const sharedBytes = global.SharedArrayBuffer && getter(SharedArrayBuffer.prototype, "byteLength");
 
@@ -56,6 +56,7 @@
 
 	const blank = () => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 	let young = blank(), count = 0, fresh = 0, old = 0; // not handed over yet; old is Go's total
+	let last; // the object that was charged last
 
 	function flush() {
 		shared[COUNT] = count;
@@ -67,6 +68,7 @@
 	// room sees that n bytes more fit, or throws.
 	function room(n) {
 		if (old + fresh + n + each <= budget) return;
+		last = undefined;
 		if (n + each <= budget) {
 			flush();
 			for (let collect = 0; collect < 2; collect++) {
@@ -82,6 +84,7 @@
 	function note(object, n) {
 		if (count === slots) flush();
 		n += each;
+		last = object;
 		young[count] = object;
 		shared[count++] = n;
 		fresh += n;
@@ -148,10 +151,6 @@
 		const n = trunc(+v);
 		return n === n ? n : 0;
 	}
-	function relative(v, length) {
-		const n = integer(v);
-		return n < 0 ? max(length + n, 0) : min(n, length);
-	}
 	function isBuffer(v) {
 		try { apply(bufferBytes, v, []); return true; } catch { /* no ArrayBuffer */ }
 		if (sharedBytes === undefined) return false;
@@ -171,7 +170,7 @@
 	const proxies = new NativeWeakMap();
 	let anyProxy = false;
 	const isProxy = (v) => anyProxy && apply(mapHas, proxies, [v]);
-	const usual = { __proto__: null }, natives = { __proto__: null }; // classes by name, the guest's and those in their place
+	const usual = { __proto__: null }; // what is in place of the classes, by name
 
 	// listed is what an iterable gives, as an array without a prototype; undefined
 	// for what is none. While it grows it counts as a buffer would.
@@ -222,7 +221,7 @@
 					if (old + fresh + n <= budget) {
 						const made = new.target === make ? new Native(a) : construct(Native, [a], new.target);
 						if (count === slots) return note(made, n - each); // the class's prototype was asked for
-						young[count] = made;
+						young[count] = last = made;
 						shared[count++] = n;
 						fresh += n;
 						return made;
@@ -241,7 +240,6 @@
 			} catch (e) { throw clean(e); }
 		};
 		usual[name] = class_(global, name, Native, make);
-		natives[name] = Native;
 	}
 	const kinds = ["Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
 		"Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array", "Float16Array"];
@@ -260,24 +258,7 @@
 		if (isBig(apply(viewTag, made, [])) !== isBig(name)) throw new NativeTypeError("the species made an array of another content");
 		return made;
 	}
-	// part is a view of n elements of v that has no class of the guest's.
-	function part(v, first, n) {
-		const Native = natives[apply(viewTag, v, [])];
-		return new Native(apply(viewBuffer, v, []), apply(viewOffset, v, []) + first * Native.BYTES_PER_ELEMENT, n);
-	}
 	const methods = {
-		slice(start, end) {
-			try {
-				const length = valid(this), first = relative(start, length), last = end === undefined ? length : relative(end, length);
-				const made = created(this, max(last - first, 0));
-				if (last <= first) return made;
-				const n = min(last, valid(this)) - first;
-				if (n <= 32) for (let i = 0; i < n; i++) made[i] = this[first + i];
-				else if (first === 0 && n === apply(viewLength, this, [])) apply(viewSet, made, [this]);
-				else apply(viewSet, made, [part(this, first, n)]);
-				return made;
-			} catch (e) { throw clean(e); }
-		},
 		map(f, of) {
 			try {
 				const length = valid(this);
@@ -285,20 +266,6 @@
 				const made = created(this, length);
 				if (of === undefined) for (let i = 0; i < length; i++) made[i] = f(this[i], i, this);
 				else for (let i = 0; i < length; i++) made[i] = apply(f, of, [this[i], i, this]);
-				return made;
-			} catch (e) { throw clean(e); }
-		},
-		filter(f, of) {
-			try {
-				const length = valid(this), kept = [];
-				if (typeof f !== "function") throw new NativeTypeError("the callback must be a function");
-				raise(kept, null);
-				for (let i = 0, n = 0; i < length; i++) {
-					const v = this[i];
-					if (of === undefined ? f(v, i, this) : apply(f, of, [v, i, this])) kept[n++] = v;
-				}
-				const made = created(this, kept.length);
-				for (let i = 0; i < kept.length; i++) made[i] = kept[i];
 				return made;
 			} catch (e) { throw clean(e); }
 		},
@@ -310,6 +277,19 @@
 		},
 	};
 	for (let names = ownKeys(methods), i = 0; i < names.length; i++) method(views, names[i], methods[names[i]]);
+	// These make their result last, by the class that the species says, which has
+	// charged it then, or by themselves.
+	for (let names = ["slice", "filter"], i = 0; i < names.length; i++) {
+		const was = views[names[i]];
+		method(views, names[i], {
+			f(a, b) {
+				try {
+					const made = apply(was, this, [a, b]);
+					return made === last ? made : settle(made, apply(viewBytes, made, []));
+				} catch (e) { throw clean(e); }
+			},
+		}.f);
+	}
 	// These make their result themselves, of the length of this.
 	for (let names = ["with", "toSorted", "toReversed"], i = 0; i < names.length; i++) {
 		const name = names[i], was = views[name];
@@ -349,7 +329,6 @@
 		const Native = global[name];
 		if (Native === undefined) return undefined;
 		const prototype = Native.prototype, bytes = getter(prototype, "byteLength");
-		const detached = describe(prototype, "detached") && getter(prototype, "detached");
 		const make = function (length, options) {
 			if (new.target === undefined) throw called(name);
 			try {
@@ -363,33 +342,25 @@
 				return settle(construct(Native, args, new.target === make ? Native : new.target), native);
 			} catch (e) { throw clean(e); }
 		};
-		const Usual = class_(global, name, Native, make);
-		const whole = (v) => {
-			const n = apply(bytes, v, []);
-			if (detached !== undefined && apply(detached, v, [])) throw new NativeTypeError("the buffer is detached");
-			return n;
-		};
+		class_(global, name, Native, make);
+		const was = prototype.slice;
 		method(prototype, "slice", {
-			slice(start, end) {
+			f(start, end) {
 				try {
-					const length = whole(this), first = relative(start, length), n = max((end === undefined ? length : relative(end, length)) - first, 0);
-					const made = construct(speciesOf(this, Usual), [n]);
-					if (whole(made) < n || made === this) throw new NativeTypeError("the species made another buffer than it should");
-					const left = min(n, whole(this) - first);
-					if (left > 0) apply(viewSet, new NativeBytes(made), [new NativeBytes(this, first, left)]);
-					return made;
+					const made = apply(was, this, [start, end]);
+					return made === last ? made : settle(made, apply(bytes, made, []));
 				} catch (e) { throw clean(e); }
 			},
-		}.slice);
-		return { Native, bytes, prototype };
+		}.f);
+		return prototype;
 	}
 	const plain = buffer("ArrayBuffer");
 	buffer("SharedArrayBuffer");
 	for (let names = ["transfer", "transferToFixedLength"], i = 0; i < names.length; i++) {
-		const name = names[i], was = plain.prototype[name], fixed = i === 1;
+		const name = names[i], was = plain[name], fixed = i === 1;
 		if (was === undefined) continue;
-		const resizable = getter(plain.prototype, "resizable"), most = getter(plain.prototype, "maxByteLength");
-		method(plain.prototype, name, {
+		const resizable = getter(plain, "resizable"), most = getter(plain, "maxByteLength");
+		method(plain, name, {
 			f(length) {
 				try {
 					const had = apply(bufferBytes, this, []), grows = apply(resizable, this, []), held = grows ? apply(most, this, []) : had;
@@ -472,9 +443,11 @@
 		},
 	}.f);
 
-	// What is given to guest.js: it says which objects are Proxies.
-	return (proxy) => {
+	// For guest.js, which says what is a Proxy, and for other scripts, which put
+	// functions in place themselves.
+	return (object, name, length) => {
+		if (name !== undefined) return native(object, name, length);
 		anyProxy = true;
-		apply(mapPut, proxies, [proxy, true]);
+		apply(mapPut, proxies, [object, true]);
 	};
 })

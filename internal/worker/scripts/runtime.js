@@ -11,11 +11,12 @@
 (function (result, call, fail, log, proxied, settings) {
   "use strict"
 
-  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above } = Reflect
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below } = Reflect
   const global = globalThis
   const bindTo = Function.prototype.bind
-  const { then } = Promise.prototype
-  const PromiseOf = Promise
+  const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
+  const plain = Object.prototype, lists = Array.prototype
+  const ours = { __proto__: null, [Symbol.species]: PromiseOf }
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError
   const { isError: engineSays } = ErrorOf
   const errorProtos = [Error.prototype, AggregateError.prototype]
@@ -36,6 +37,19 @@
     define(g, "length", { __proto__: null, value: length, configurable: true })
     return g
   }
+
+  // later is a function that calls f natively: nothing of ours is below it. Making
+  // it reads nothing of f, which may have a getter for a length.
+  const run = apply(bindTo, apply, [undefined])
+  const later = (f, self, args) => apply(bindTo, run, [undefined, f, self, args])
+
+  // pure makes a promise of ours one whose constructor nobody is asked for.
+  const pure = (promise) => {
+    if (isProxy(promise)) throw new TypeErrorOf("no promise")
+    define(promise, "constructor", { __proto__: null, value: undefined, writable: true, configurable: true })
+    return promise
+  }
+  const done = pure(PromiseOf.resolve())
 
   // find reads a string property by descriptors, up the chain, without running
   // anything.
@@ -99,17 +113,57 @@
 
   let settled = false, turn = 0
 
+  // strays are promises that were rejected with nobody to handle it, and why. The
+  // one that an evaluation comes to is none of them: it is awaited.
+  let strays = { __proto__: null }, count = 0
+  const stray = (promise, reason) => {
+    if (count < 100) strays[count++] = { __proto__: null, promise, reason }
+  }
+  function report(awaited) {
+    const list = strays, n = count
+    strays = { __proto__: null }
+    count = 0
+    for (let i = 0; i < n; i++) if (list[i].promise !== awaited) log(5, "Uncaught (in promise) " + short(inspect(list[i].reason), 8192))
+  }
+
+  // isPromise goes by the prototypes; what only looks like one subscribe finds out.
+  function isPromise(o) {
+    if (isProxy(o)) return false
+    for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
+      if (p === promises) return true
+      if (isProxy(p)) return false
+    }
+    return false
+  }
+
+  // subscribe is then, which would ask a promise for its constructor, and that for
+  // its species: for as long as it asks, the promise has one of ours. One that
+  // takes none is asked in a job, with nothing of ours below it. It answers whether
+  // this is a promise; none is told so later.
+  function subscribe(promise, good, bad, none) {
+    const own = describe(promise, "constructor"), maker = { __proto__: null, value: ours, writable: true, enumerable: false, configurable: true }
+    if (!define(promise, "constructor", maker)) {
+      apply(then, pure(apply(then, done, [later(then, promise, [good, bad])])), [undefined, none])
+      return true
+    }
+    let seen = true
+    try { apply(then, promise, [good, bad]) } catch { seen = false }
+    if (own === undefined) remove(promise, "constructor")
+    else define(promise, "constructor", bare(own))
+    return seen
+  }
+  function bare(descriptor) {
+    below(descriptor, null)
+    return descriptor
+  }
+
   function settle(value) {
+    report(value)
     settled = false
     const mine = ++turn // what an earlier evaluation awaited answers no later one
-    if (typeof value === "object" && value !== null && !isProxy(value)) {
-      try {
-        apply(then, value, [
-          (v) => { if (mine === turn) { settled = true; result(v) } },
-          (e) => { if (mine === turn) { settled = true; explain(e) } },
-        ])
-        return
-      } catch { /* no promise */ }
+    if (typeof value === "object" && value !== null && isPromise(value)) {
+      const end = (f) => (v) => { if (mine === turn && !settled) { settled = true; f(v) } }
+      if (subscribe(value, end(result), end(explain), end(() => result(value)))) return
     }
     settled = true
     result(value)
@@ -153,7 +207,9 @@
     const w = apply(mapGet, waiting, [id])
     if (w === undefined) return
     apply(mapDelete, waiting, [id])
-    if (good) w.resolve(a); else w.reject(error(a, b))
+    if (!good) w.reject(error(a, b))
+    else if (typeof a !== "object" || a === null) w.resolve(a)
+    else apply(then, done, [later(w.resolve, undefined, [a])]) // resolving asks the guest's Object.prototype for a then
   }
 
   function error(name, message) {
@@ -316,9 +372,7 @@
   function schedule(callback, ms, args, every) {
     if (typeof callback !== "function") throw scrubbed(new TypeErrorOf("the callback must be a function"))
     if (size >= mostTimers) throw scrubbed(new RangeErrorOf("more than " + mostTimers + " timers"))
-    const list = [undefined]
-    for (let i = 0; i < args.length; i++) define(list, i + 1, { __proto__: null, value: args[i], writable: true, enumerable: true, configurable: true })
-    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: apply(bindTo, callback, list), off: false }
+    const entry = { __proto__: null, id: ++number, at: clock + delay(ms), every: every ? delay(ms) : 0, run: later(callback, undefined, args), off: false }
     apply(mapSet, live, [entry.id, entry])
     push(entry)
     return entry.id
@@ -330,8 +384,6 @@
     entry.off = true
     apply(mapDelete, live, [id])
   }
-
-  const done = PromiseOf.resolve()
 
   // tick runs the next timer, as a job of its own so that no frame of ours is
   // below it; false when there is none.
@@ -346,7 +398,7 @@
       } else {
         apply(mapDelete, live, [entry.id])
       }
-      apply(then, apply(then, done, [entry.run]), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
+      apply(then, pure(apply(then, done, [entry.run])), [undefined, (e) => log(5, "Uncaught " + short(inspect(e), 8192))])
       return true
     }
     return false
@@ -368,12 +420,14 @@
     switch (op) {
       case 1: return bind(a, b, c)
       case 2: return settle(a)
-      case 3: return settled
+      case 3: report(); return settled
       case 4: return answer(a, b, c, d)
-      case 5: return explain(a)
+      case 5: report(); return explain(a)
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
+      case 9: return stray(a, b)
+      case 10: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
     }
   }
 })

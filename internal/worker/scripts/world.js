@@ -1,7 +1,7 @@
 // Clock and chance: what a guest may know of time is what its host says, and
 // its random numbers come from the host's seed. What is absent unless it was
 // asked for is taken away here.
-(function (result, call, fail, log, isProxy, settings) {
+(function (result, call, fail, log, isProxy, settings, look) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, ownKeys } = Reflect
@@ -58,7 +58,7 @@
       const formats = new WeakMapOf()
       define(proto, "format", {
         __proto__: null, configurable: true,
-        get: shown2(function () {
+        get: look({ f() {
           const format = apply(get, this, [])
           let own = apply(weakGet, formats, [this])
           if (own === undefined) {
@@ -66,24 +66,15 @@
             apply(weakPut, formats, [this, own])
           }
           return own
-        }, "get format", 0),
+        } }.f, "get format", 0),
       })
       const parts = proto.formatToParts
       define(proto, "formatToParts", {
         __proto__: null, writable: true, configurable: true,
-        value: shown2(function (date) { return apply(parts, this, [date === undefined ? now : date]) }, "formatToParts", 1),
+        value: look({ f(date) { return apply(parts, this, [date === undefined ? now : date]) } }.f, "formatToParts", 1),
       })
     }
     remove(globalThis, "Temporal")
-  }
-
-  // shown2 is a method that needs its this: a proxy of a bound function would
-  // lose it, so its text is hidden by its being a method of a native class.
-  function shown2(f, name, length) {
-    define(f, "name", { __proto__: null, value: name, configurable: true })
-    define(f, "length", { __proto__: null, value: length, configurable: true })
-    remove(f, "prototype")
-    return f
   }
 
   // ---- what is absent unless it was asked for

@@ -1,0 +1,118 @@
+package js
+
+import (
+	"context"
+	"errors"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/wire"
+)
+
+// Resolver gives the module for a specifier that Options.Modules has not, as the
+// module referrer asks for it; referrer is empty for a script. name is what the
+// module is from now on: a name that was given before means the module of that
+// time, and the source is not looked at. Relative specifiers are as the guest
+// wrote them. An error is a TypeError of the guest's, with the text of a
+// [*GuestError] or else a fixed one.
+//
+// It is called at most once for a specifier of a referrer, on a goroutine of its
+// own, while the guest stands still; its time is host time, and each call counts
+// among Limits.HostCalls. Specifiers have at most 1,024 bytes of UTF-8 and no
+// control characters, and so must names.
+type Resolver func(ctx context.Context, specifier, referrer string) (name, source string, err error)
+
+// EvalModule runs source as a module and returns what it exports, as an object.
+// Its imports come from Options.Modules and Options.Resolve. What awaits at its top
+// is awaited. Functions and classes among its exports stay in the guest: the object
+// has no property for them; namespaces that it gives on are objects likewise.
+// The module is a fresh one each time and has no name that others could import;
+// those that it imports run once in the life of the runtime.
+func (r *Runtime) EvalModule(ctx context.Context, source string) (Value, error) {
+	v, _, err := r.Run(ctx, Script{Code: source, Module: true})
+	return v, err
+}
+
+// maxModules is how many modules a runtime may be given, and have.
+const (
+	maxModules     = 1024
+	maxModuleBytes = 16 << 20
+)
+
+// checkModules looks at those that the host gives beforehand.
+func (o *Options) checkModules() error {
+	bytes := 0
+	for name, source := range o.Modules {
+		bytes += len(name) + len(source)
+		if !wire.Specifier(name) {
+			return &api.FieldError{Field: "modules", Value: clean(name, 100), Reason: "names must be UTF-8 of 1 to 1,024 bytes without control characters"}
+		}
+		if _, err := wire.AppendPayload(nil, &wire.Eval{ID: 1, Kind: wire.EvalModule, Source: source}); err != nil {
+			return &api.FieldError{Field: "modules", Value: clean(name, 100), Reason: "sources must be UTF-8"}
+		}
+	}
+	if len(o.Modules) > maxModules || bytes > maxModuleBytes-64<<10 {
+		return &api.FieldError{Field: "modules", Value: len(o.Modules), Reason: "must be at most 1,024 and less than 16 MiB together"}
+	}
+	return nil
+}
+
+// imported answers one request for a module, from a goroutine of its own.
+func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
+	if m.CallID <= r.lastCall || m.EvalID != r.eval || r.binding != 0 {
+		return failed(Protocol, "an import of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
+	}
+	r.calls++
+	limits := &r.p.limits
+	switch {
+	case r.calls > limits.HostCalls:
+		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+	case r.p.opts.Resolve == nil:
+		return failed(Protocol, "an import where there is nobody to ask")
+	case !wire.Specifier(m.Specifier) || m.Referrer != "" && len(m.Referrer) > 1<<10:
+		return failed(Protocol, "a specifier that no worker passes on")
+	}
+	r.lastCall = m.CallID
+	r.mu.Lock()
+	r.open++
+	open := r.open
+	r.mu.Unlock()
+	if open > limits.InFlight+1 {
+		return failed(Protocol, "%d calls at one time", open)
+	}
+	r.clk.call()
+	go r.resolve(ctx, m)
+	return nil
+}
+
+// resolve asks the host's resolver; it answers whatever becomes of that.
+func (r *Runtime) resolve(ctx context.Context, m *wire.Import) {
+	answer := &wire.Imported{CallID: m.CallID, Failure: noModule(errors.New("goexit"))}
+	defer func() {
+		if p := recover(); p != nil {
+			r.p.log.Error("the resolver of modules panicked", "panic", p)
+		}
+		r.clk.answered()
+		r.reply(answer, false, func() wire.Message {
+			return &wire.Imported{CallID: m.CallID, Failure: noModule(errors.New("too large"))}
+		})
+	}()
+	name, source, err := r.p.opts.Resolve(ctx, m.Specifier, m.Referrer)
+	switch {
+	case err != nil:
+		answer.Failure = noModule(err)
+	case !wire.Specifier(name):
+		r.p.log.Error("the resolver of modules gave a name that is none", "name", clean(name, 100))
+	default:
+		answer.Name, answer.Source, answer.Failure = name, source, nil
+	}
+}
+
+// noModule is what the guest sees of a resolver's error.
+func noModule(err error) *wire.Failure {
+	f := failureOf(err)
+	var open *GuestError
+	if !errors.As(err, &open) {
+		f.Message = "the host gives no such module"
+	}
+	return f
+}

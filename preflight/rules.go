@@ -1,0 +1,216 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/jstoken"
+)
+
+// rule is what is said of one thing that a worker has not.
+type rule struct {
+	id       string
+	severity Severity
+	text     string
+}
+
+// rules, in the order of Rules.
+var rules = []rule{
+	{"import", Error, "import and export need a module, and this text runs as a script; put all code into one text."},
+	{"dynamic-import", Error, "import() finds no module here; put all code into one text."},
+	{"require", Error, "require() does not exist here; put the code of a package into the text, or bind a function of the host."},
+	{"fetch", Error, "fetch() does not exist here; bind a function of the host that gets what is needed."},
+	{"xmlhttprequest", Error, "XMLHttpRequest does not exist here; bind a function of the host that gets what is needed."},
+	{"websocket", Error, "WebSocket does not exist here; bind a function of the host that sends and receives."},
+	{"process", Error, "process does not exist here; hand over what is needed of environment and arguments as a value."},
+	{"deno", Error, "Deno does not exist here; bind a function of the host instead."},
+	{"child_process", Error, "child_process does not exist here; no program can be started, so bind a function of the host instead."},
+	{"proto", Warning, "__proto__ changes what an object inherits from; Object.create and Object.getPrototypeOf say so openly."},
+	{"constructor-chain", Warning, ".constructor.constructor is the constructor of functions, which makes code of text; write what is meant."},
+	{"eval", Note, "eval() throws where the runtime has StrictEval; write the code out."},
+	{"new-function", Note, "the constructor of functions throws where the runtime has StrictEval; write the function out."},
+	{"syntax", Error, ""},
+	{"limit", Error, ""},
+}
+
+// Rules are the names of all rules.
+func Rules() []string {
+	ids := make([]string, len(rules))
+	for i, r := range rules {
+		ids[i] = r.id
+	}
+	return ids
+}
+
+// absent are names of other hosts, and whether a name is reported wherever it is
+// read (true), or only where it is called or asked for a property.
+var absent = map[string]struct {
+	rule       string
+	everywhere bool
+	call       bool // else a property
+}{
+	"require":        {"require", false, true},
+	"fetch":          {"fetch", false, true},
+	"XMLHttpRequest": {"xmlhttprequest", true, false},
+	"WebSocket":      {"websocket", true, false},
+	"process":        {"process", false, false},
+	"Deno":           {"deno", false, false},
+	"child_process":  {"child_process", true, false},
+}
+
+// globals are names of the global object, here or on other hosts.
+var globals = []string{"globalThis", "window", "self", "global"}
+
+// operators are words behind which a bracket begins an array.
+var operators = []string{
+	"await", "case", "default", "delete", "do", "else", "extends", "in", "instanceof", "new", "of", "return", "throw", "typeof", "void", "yield",
+	"const", "let", "var",
+}
+
+// window is the last tokens: the one that is looked at is the second, so that
+// what follows it is known.
+type window struct {
+	next, now, last, before jstoken.Token
+	chain                   chain
+}
+
+// chain is what was written before a name: a.b["c"].
+type chain struct {
+	root    string    // the variable it begins with, "" for none
+	members [2]string // the last two, the newest first
+	pending string    // the string behind an opening bracket
+}
+
+// token takes the next token and looks at the one before it.
+func (c *checker) token(tok jstoken.Token) {
+	c.before, c.last, c.now, c.next = c.last, c.now, c.next, tok
+	if c.now.Kind == jstoken.Name && (c.now.Declares && !(c.now.Role == jstoken.Key && c.next.Is(":")) || c.next.Is("=>")) {
+		c.declared[c.now.Name] = true
+	}
+	c.follow()
+	switch c.now.Kind {
+	case jstoken.Name:
+		c.name()
+	case jstoken.String:
+		c.text()
+	}
+	if c.now.Is("]") && c.chain.root != "" || c.now.Role == jstoken.Member {
+		c.member()
+	}
+	if tok.Kind == jstoken.EOF && c.now.Kind != jstoken.EOF {
+		c.token(tok) // the last one
+	}
+}
+
+// follow keeps the chain of members.
+func (c *checker) follow() {
+	t := &c.now
+	switch {
+	case t.Kind == jstoken.Name && t.Role == jstoken.Member:
+		c.chain.members = [2]string{t.Name, c.chain.members[0]}
+	case t.Kind == jstoken.Name && slices.Contains(operators, t.Name):
+		c.chain = chain{}
+	case t.Kind == jstoken.Name:
+		c.chain = chain{root: t.Name}
+	case t.Is("."), t.Is("?."), t.Is("["):
+	case t.Kind == jstoken.String && c.last.Is("[") && c.next.Is("]"):
+		c.chain.pending = jstoken.Unquote(t.Text)
+	case t.Is("]") && c.last.Kind == jstoken.String && c.chain.pending != "":
+		c.chain.members = [2]string{c.chain.pending, c.chain.members[0]}
+		c.chain.pending = ""
+	default:
+		c.chain = chain{}
+		if t.Is(")") || t.Is("]") || t.Is("}") {
+			c.chain.root = "()" // something that has members
+		}
+	}
+}
+
+// say reports a rule at a token.
+func (c *checker) say(at *jstoken.Token, id, name string) {
+	r := rules[slices.IndexFunc(rules, func(r rule) bool { return r.id == id })]
+	c.report(at, r.severity, r.id, name, r.text)
+}
+
+// called tells whether what is looked at is called.
+func (c *checker) called() bool { return c.next.Is("(") || c.next.Is("?.") }
+
+// name looks at a word, or at a key.
+func (c *checker) name() {
+	t := &c.now
+	if t.Role == jstoken.Key {
+		if t.Name == "__proto__" {
+			c.say(t, "proto", "")
+		}
+		if !t.InObject || t.Declares || !(c.next.Is(",") || c.next.Is("}") || c.next.Is("=")) {
+			return
+		}
+	} else if t.Role != jstoken.Word {
+		return
+	}
+	if a, ok := absent[t.Name]; ok && !t.Declares {
+		property := c.next.Is(".") || c.next.Is("?.") || c.next.Is("[")
+		asked := c.last.IsWord("typeof") && !property // whether it exists
+		if a.everywhere && !asked || a.call && c.called() || !a.call && property {
+			c.say(t, a.rule, t.Name)
+		}
+		return
+	}
+	switch {
+	case t.Name == "__proto__":
+		c.say(t, "proto", "")
+	case t.Name == "eval" && c.called() && !c.o.IgnoreEval:
+		c.say(t, "eval", "eval")
+	case t.Name == "Function" && (c.called() || c.last.IsWord("new")) && !c.o.IgnoreEval:
+		c.say(t, "new-function", "Function")
+	case t.IsWord("import") && c.next.Is("("):
+		if !c.o.AllowDynamicImport {
+			c.say(t, "dynamic-import", "")
+		}
+	case t.IsWord("import"), t.IsWord("export"):
+		if !c.o.AllowImport {
+			c.say(t, "import", "")
+		}
+	}
+}
+
+// text looks at a string where it names a property or a module.
+func (c *checker) text() {
+	t := &c.now
+	value := jstoken.Unquote(t.Text)
+	switch {
+	case t.Role == jstoken.Key && value == "__proto__":
+		c.say(t, "proto", "")
+	case (c.last.IsWord("from") || c.last.IsWord("import") || c.last.Is("(") && (c.before.IsWord("require") || c.before.IsWord("import"))) &&
+		strings.TrimPrefix(value, "node:") == "child_process":
+		c.say(t, "child_process", "")
+	}
+}
+
+// member looks at the name of a property behind a point or in brackets.
+func (c *checker) member() {
+	at, name := &c.now, c.chain.members[0]
+	if at.Is("]") {
+		if c.last.Kind != jstoken.String {
+			return
+		}
+		at = &c.last
+	}
+	switch {
+	case name == "__proto__":
+		c.say(at, "proto", "")
+	case name == "constructor" && c.chain.members[1] == "constructor":
+		c.say(at, "constructor-chain", "")
+	case c.chain.members[1] != "" || !slices.Contains(globals, c.chain.root):
+	case name == "eval" && c.called() && !c.o.IgnoreEval:
+		c.say(at, "eval", "")
+	case name == "Function" && c.called() && !c.o.IgnoreEval:
+		c.say(at, "new-function", "")
+	default:
+		if a, ok := absent[name]; ok && c.next.Is("=") {
+			c.declared[name] = true
+		} else if ok {
+			c.say(at, a.rule, name)
+		}
+	}
+}
