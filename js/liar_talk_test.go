@@ -73,7 +73,8 @@ func deep() []script.Part {
 // with numbers and tokens of its own making, ends the runtime at once and with
 // its kind; what an honest one says at that place goes through.
 //
-// proves part of T-11 B-01
+// proves T-11
+// proves part of B-01
 func TestLiarTalks(t *testing.T) {
 	l := openLiars(t, Options{})
 	number := func(id any) script.Step { return frame(wire.TypeCall, id, script.Token, script.Eval, 0, empty) }
