@@ -205,14 +205,11 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 		return nil
 	}
 	args, taken, err := r.arguments(m.Args)
-	switch {
-	case isMemory(err):
-		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
+	if text := tooMuch(err); text != "" {
+		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: text})
 		return nil
-	case err == errManyArguments:
-		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: err.Error()})
-		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return &Error{Kind: Protocol, Message: "arguments: " + err.Error(), Err: err}
 	}
 	size.taken = taken

@@ -31,10 +31,16 @@ func (r *Runtime) room() wire.Budget {
 	return b
 }
 
-// isMemory tells an error of a value that there is no room for.
-func isMemory(err error) bool {
+// tooMuch says what is too much of a call's arguments, "" for another error.
+func tooMuch(err error) string {
 	var limit *wire.LimitError
-	return errors.As(err, &limit) && limit.What == "memory"
+	switch {
+	case err == errManyArguments:
+		return err.Error()
+	case errors.As(err, &limit) && limit.What == "memory":
+		return "the arguments take more memory than the host has for them"
+	}
+	return ""
 }
 
 // maxArguments is how many arguments a call may have: each takes more memory than
