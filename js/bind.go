@@ -205,8 +205,8 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 		return nil
 	}
 	args, taken, err := r.arguments(m.Args)
-	if isMemory(err) {
-		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: "the arguments take more memory than the host has for them"})
+	if text := tooMuch(err); text != "" {
+		r.refuse(m, size, &wire.Failure{Kind: "host_error", Name: "RangeError", Message: text})
 		return nil
 	}
 	if err != nil {
