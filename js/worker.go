@@ -67,9 +67,7 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		w.end()
 		return nil, tooLate(caller)
 	}
-	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
-	w.in.Limit(wire.TypeDone, max(int(p.limits.ResultBytes), textBytes)+4<<10)
-	w.in.Limit(wire.TypeCall, int(p.limits.ArgumentBytes)+4<<10)
+	w.speak(&p.limits)
 	defer context.AfterFunc(ctx, func() { _ = w.ch.SetDeadline(time.Unix(1, 0)) })()
 	if err := w.greet(p); err != nil {
 		if isTimeout(err) {
@@ -79,6 +77,13 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 		return nil, w.startFailed(ctx, err)
 	}
 	return w, nil
+}
+
+// speak begins to read and write frames.
+func (w *worker) speak(l *Limits) {
+	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
+	w.in.Limit(wire.TypeDone, max(int(l.ResultBytes), textBytes)+4<<10)
+	w.in.Limit(wire.TypeCall, int(l.ArgumentBytes)+4<<10)
 }
 
 // textBytes is what the texts of a failure may take: message, stack and name.
