@@ -152,7 +152,7 @@
 
 	// ---- conversions, as the language's
 
-	const isObject = (v) => typeof v === "object" && v !== null || typeof v === "function";
+	const isObject = (v) => typeof v === "object" ? v !== null : typeof v === "function";
 	const bytesOf = (n) => n > 0 ? n : 0; // NaN too
 	function integer(v) {
 		const n = trunc(+v);
@@ -235,7 +235,7 @@
 					}
 				}
 				if (isObject(a)) {
-					const made = of(a, new.target);
+					const made = b !== undefined && isBuffer(a) ? undefined : of(a, new.target); // only a buffer has an offset
 					if (made !== undefined) return made;
 					return new.target === make ? new Native(a, b, c) : construct(Native, [a, b, c], new.target);
 				}
