@@ -14,6 +14,8 @@ var tricks = []string{
 	"new Uint8Array(1 << 20).buffer", "new Uint8Array(1 << 20).subarray(1)", "new DataView(new Uint8Array(1 << 20).buffer)", "new Uint16Array(new Uint8Array(1 << 20).buffer, 2, 3)",
 	"new Uint8Array(1 << 20).buffer.transfer()", "new Uint8Array(new ArrayBuffer(1 << 20).transfer()).subarray(1).subarray(1)", "new ArrayBuffer(1 << 20).transfer().transfer().transferToFixedLength()", "new ArrayBuffer(1 << 10, { maxByteLength: 1 << 20 }).transfer()",
 	"new Uint8Array(1 << 20).subarray(1).buffer.transfer()", "((u, b) => (b = u.buffer, u = null, b.transfer()))(new Uint8Array(1 << 20))",
+	"((b) => (new Uint8Array(b).buffer, b.transfer()))(new ArrayBuffer(1 << 20))", "((b) => (new Uint8Array(b).buffer, new DataView(b.transfer().transfer())))(new ArrayBuffer(1 << 20))", "new Uint8Array(new Uint8Array(new ArrayBuffer(1 << 20)).subarray(1).buffer.transfer()).subarray(2)",
+	"((b) => (new Uint8Array(b).buffer, b = b.transfer(), new Uint8Array(b).subarray(1).buffer.transfer()))(new ArrayBuffer(1 << 20))", "((m) => new DataView(m.buffer))(new WebAssembly.Memory({ initial: 16 }))",
 	"stolen(new Uint8Array(1 << 20))", "Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'buffer').get.call(new Uint8Array(1 << 20))",
 	"nameless(u).slice()", "nameless(u).map(x => x)", "nameless(u).filter(x => 1)", "nameless(b).slice()", "changing(u).slice()", "changing(u).map(x => x)", "changing(b).slice()", "speciesless(u).slice(1)",
 	"new (Object.getPrototypeOf(class extends Uint8Array {}))(1 << 20)", "new (class extends Uint8Array { constructor() { super(1 << 20) } })", "new Uint8Array.prototype.constructor(1 << 20)", "new (new Uint8Array).constructor(1 << 20)", "new (new ArrayBuffer).constructor(1 << 20)",
@@ -53,7 +55,7 @@ func TestBufferTricks(t *testing.T) {
 
 func bufferTricks(t *testing.T, jit js.JIT) {
 	t.Helper()
-	rt := memoryRuntime(t, jit, js.Limits{MemoryBytes: 128 << 20, BufferBytes: 7 << 20, TimeoutMS: 60_000, HostCalls: 1 << 20})
+	rt := memoryRuntime(t, jit, js.Limits{MemoryBytes: 512 << 20, BufferBytes: 7 << 20, TimeoutMS: 60_000, HostCalls: 1 << 20})
 	if _, err := rt.Eval(ctx, trickWorld); err != nil {
 		t.Fatal(err)
 	}
