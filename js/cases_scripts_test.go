@@ -87,9 +87,9 @@ func caseParserDepth(t *testing.T, body string) {
 	}
 	for _, p := range [][3]string{{"(", "1", ")"}, {"[", "", "]"}, {"{a:", "1", "}"}, {"!", "1", ""}, {"1?", "1", ":1"}, {"`${", "1", "}`"}, {"a=>", "1", ""}} {
 		code := "(" + strings.Repeat(p[0], 50_000) + p[1] + strings.Repeat(p[2], 50_000) + ")"
-		want := "syntax_error RangeError" // found by whoever reads the program first
+		want := "syntax_error RangeError"
 		if p[0] == "!" {
-			want = "thrown RangeError"
+			want = "thrown RangeError" // it parses
 		}
 		if got := caseEval(t, rt, code); got != want {
 			t.Errorf("%s as the program: %s", p[0], got)
