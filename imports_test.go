@@ -71,6 +71,9 @@ internal/script:
 internal/transform: github.com/evanw/esbuild/pkg/api
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
+# What would confine the worker on macOS, where it does not run.
+internal/seatbelt:   github.com/ebitengine/purego golang.org/x/sys/...
+
 # The front door, and what stands before it.
 .:                   api languages internal/cell internal/cellinit
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
@@ -85,6 +88,8 @@ tests preflight:     js
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
+internal/keyring:
+internal/journal:    internal/keyring internal/strictjson
 internal/jsonschema: internal/strictjson
 never internal/jsonschema: net net/http
 tests internal/jsonschema: github.com/google/jsonschema-go/...
@@ -109,7 +114,7 @@ internal/house/check:    internal/house
 internal/ledger:
 internal/ledger/gen:     internal/ledger internal/cell redteam
 internal/supply:
-internal/supply/run:     internal/supply
+internal/supply/run:     internal/supply internal/jsc/library
 internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
@@ -127,7 +132,7 @@ fence os.StartProcess:      internal/cell internal/cellinit matrix/... bench/...
 fence syscall.StartProcess: internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench/... examples/... internal/testenv/... tests
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
-fence golang.org/x/sys/unix.Exec: internal/cellinit internal/testenv/... tests
+fence golang.org/x/sys/unix.Exec: internal/cellinit internal/seatbelt internal/testenv/... tests
 # JSON from outside has one decoder.
 fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
@@ -135,7 +140,7 @@ fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/...:       nowhere
 fence github.com/coder/websocket/...: nowhere
-fence github.com/ebitengine/purego/...: internal/jsc
+fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 
 // policy is the parsed form of importPolicy.

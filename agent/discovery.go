@@ -39,10 +39,26 @@ func (p *tsPrinter) discovery() {
 	p.function(1, p.prefix(1), "search", "Finds functions by words of their names and descriptions.", []tsParam{{name: "query", typ: tsString}}, found)
 }
 
-// search finds the tools, lazy or not, that have most of the words of a query,
-// at most 20. It loads and runs nothing.
+// The bounds of a search: a guest may make many.
+const (
+	maxQueryWords = 8
+	maxSearched   = 1 << 10 // bytes of a description
+)
+
+// findable is what a search looks at.
+type findable struct{ name, doc, summary string }
+
+func newFindable(t Tool) findable {
+	doc := termtext.Plain(cutText(t.Description, maxSearched))
+	line, _, _ := strings.Cut(doc, "\n")
+	return findable{strings.ToLower(t.Name), strings.ToLower(doc), cutText(line, maxFieldDoc)}
+}
+
+// search finds the tools, lazy or not, that have most of the first eight words
+// of a query, at most 20. It loads and runs nothing.
 func (c *Catalog) search(query string) []Found {
 	words := strings.Fields(strings.ToLower(cutText(query, 400)))
+	words = words[:min(len(words), maxQueryWords)]
 	type scored struct {
 		tool  *boundTool
 		score int
@@ -50,12 +66,11 @@ func (c *Catalog) search(query string) []Found {
 	var all []scored
 	for _, b := range c.tools {
 		s := scored{tool: b}
-		name, doc := strings.ToLower(b.Name), strings.ToLower(cutText(b.Description, 4*maxToolDoc))
 		for _, w := range words {
 			switch {
-			case strings.Contains(name, w):
+			case strings.Contains(b.find.name, w):
 				s.score += 3
-			case strings.Contains(doc, w):
+			case strings.Contains(b.find.doc, w):
 				s.score++
 			}
 		}
@@ -66,8 +81,7 @@ func (c *Catalog) search(query string) []Found {
 	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	out := []Found{}
 	for _, s := range all[:min(len(all), maxFound)] {
-		line, _, _ := strings.Cut(termtext.Plain(cutText(s.tool.Description, maxToolDoc)), "\n")
-		out = append(out, Found{s.tool.Name, cutText(line, maxFieldDoc)})
+		out = append(out, Found{s.tool.Name, s.tool.find.summary})
 	}
 	return out
 }

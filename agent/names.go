@@ -10,6 +10,9 @@ import (
 // toolName is a name of a tool: identifiers of ASCII joined by dots.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}(\.[A-Za-z][A-Za-z0-9_]{0,63}){0,3}$`)
 
+// maxName is the length of a name, in bytes: of one that toolName takes.
+const maxName = 4*64 + 3
+
 // words are those that JavaScript or TypeScript reads as something else than a
 // name, at least somewhere.
 var words = strings.Fields(`abstract any arguments as asserts async await boolean break case catch class const constructor continue debugger declare
@@ -39,7 +42,7 @@ const catalogSpace = "catalog"
 
 // checkName says why a name cannot be a tool's, or "".
 func checkName(name string) string {
-	if !toolName.MatchString(name) {
+	if len(name) > maxName || !toolName.MatchString(name) {
 		return "must be one to four identifiers of ASCII letters, digits and _ joined by dots"
 	}
 	parts := strings.Split(name, ".")
@@ -67,7 +70,7 @@ func checkName(name string) string {
 // checkWord says why a name cannot be a parameter's, or "".
 func checkWord(name string) string {
 	switch {
-	case strings.Contains(name, ".") || !toolName.MatchString(name):
+	case len(name) > maxName || strings.Contains(name, ".") || !toolName.MatchString(name):
 		return "must be an identifier of ASCII letters, digits and _"
 	case slices.Contains(words, name):
 		return "is a word of the language"
@@ -114,6 +117,7 @@ func collision(names []string) string {
 // underscore. It may still be refused, by [NewCatalog].
 func GuestName(server string) string {
 	var b strings.Builder
+	server = server[:min(len(server), maxName+1)]
 	for i, r := range server {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		switch {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -28,6 +29,9 @@ func cutText(s string, limit int) string {
 	}
 	return s[:n] + "…"
 }
+
+// shown is a stranger's name in an error: quoted in ASCII, and cut.
+func shown(name string) string { return strconv.QuoteToASCII(cutText(name, 100)) }
 
 // docLines makes lines for a comment of a stranger's text: nothing in them ends
 // the comment, a fence of Markdown or a line, hides or turns round, and there

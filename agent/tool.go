@@ -65,6 +65,7 @@ type boundTool struct {
 	invoke invoker
 	shown  string // its declaration
 	hash   string
+	find   findable
 }
 
 // invoker makes a call of a tool out of arguments, or says what is wrong with
@@ -81,7 +82,7 @@ func fieldError(field string, value any, format string, args ...any) *api.FieldE
 func (t Tool) bind(types *typeMaker) (*boundTool, *api.FieldError) {
 	b := &boundTool{Tool: t}
 	if why := checkName(t.Name); why != "" {
-		return nil, fieldError("Name", cutText(t.Name, 100), "%s", why)
+		return nil, fieldError("Name", shown(t.Name), "%s", why)
 	}
 	if len(t.Description) > maxDescription {
 		return nil, fieldError("Description", nil, "has more than %d bytes", maxDescription)
@@ -96,6 +97,7 @@ func (t Tool) bind(types *typeMaker) (*boundTool, *api.FieldError) {
 		}
 		*l.value = cmp.Or(*l.value, l.usual)
 	}
+	b.find = newFindable(t)
 	var err *api.FieldError
 	if len(t.InputSchema) > 0 {
 		err = b.bindSchema(types)

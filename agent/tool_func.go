@@ -74,7 +74,7 @@ func (b *boundTool) param(types *typeMaker, t reflect.Type, first, i int) *api.F
 	if i < len(b.Params) {
 		p.name = b.Params[i]
 		if why := checkParam(p.name, b.params); why != "" {
-			return fieldError("Params", cutText(p.name, 100), "%s", why)
+			return fieldError("Params", shown(p.name), "%s", why)
 		}
 	}
 	in := t.In(first + i)

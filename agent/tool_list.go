@@ -46,13 +46,13 @@ func ParseTools(list []byte, namespace string, call RemoteFunc) ([]Tool, error) 
 		var schema json.RawMessage
 		for _, s := range []json.RawMessage{l.InputMCP, l.InputSnake, l.Parameters} {
 			if s != nil && schema != nil {
-				return nil, fieldError(fmt.Sprintf("[%d]", i), cutText(l.Name, 100), "has two schemas of its input")
+				return nil, fieldError(fmt.Sprintf("[%d]", i), shown(l.Name), "has two schemas of its input")
 			} else if s != nil {
 				schema = s
 			}
 		}
 		if schema == nil {
-			return nil, fieldError(fmt.Sprintf("[%d].inputSchema", i), cutText(l.Name, 100), "is missing")
+			return nil, fieldError(fmt.Sprintf("[%d].inputSchema", i), shown(l.Name), "is missing")
 		}
 		name := GuestName(l.Name)
 		if namespace != "" {

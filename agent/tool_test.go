@@ -187,6 +187,15 @@ func TestReservedNames(t *testing.T) {
 			t.Errorf("the control %q: %s", name, why)
 		}
 	}
+	for _, name := range []string{"a\x1b]52;c;x\a", "a\u202eb", strings.Repeat("é\n", 10_000)} {
+		_, err := NewCatalog([]Tool{{Name: name, Func: func() {}}}, CatalogOptions{})
+		_, unknown := catalogOf(t).NewToolSet().Admit(name, nil)
+		for _, err := range []error{err, unknown} {
+			if text := fmt.Sprint(err); len(text) > 400 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Errorf("%.20q in an error of %d bytes: %q", name, len(text), text)
+			}
+		}
+	}
 	for server, want := range map[string]string{"get-weather": "get_weather", "files/read": "files_read", "9lives": "t_9lives", "a.b": "a.b", "é": "t_", "": "", "a\u202eb": "a_b", "_x": "t_x"} {
 		if got := GuestName(server); got != want {
 			t.Errorf("GuestName(%q) = %q, want %q", server, got, want)

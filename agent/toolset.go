@@ -83,18 +83,18 @@ func (c *Catalog) NewToolSet() *ToolSet {
 // error is an *api.FieldError.
 func (c *Catalog) RestoreToolSet(s ToolState) (*ToolSet, error) {
 	if s.Catalog != c.hash {
-		return nil, fieldError("catalog", s.Catalog, "is another one: its tools need a new approval")
+		return nil, fieldError("catalog", shown(s.Catalog), "is another one: its tools need a new approval")
 	}
 	t := c.NewToolSet()
 	for name, n := range s.Calls {
 		if c.index[name] == nil || n < 0 {
-			return nil, &api.FieldError{Field: "calls", Value: cutText(name, 100), Reason: "is no tool of the catalog, or a negative number"}
+			return nil, &api.FieldError{Field: "calls", Value: shown(name), Reason: "is no tool of the catalog, or a negative number"}
 		}
 		t.calls[name] = n
 	}
 	for _, name := range s.Discovered {
 		if c.index[name] == nil || t.found[name] {
-			return nil, &api.FieldError{Field: "discovered", Value: cutText(name, 100), Reason: "is no tool of the catalog, or there twice"}
+			return nil, &api.FieldError{Field: "discovered", Value: shown(name), Reason: "is no tool of the catalog, or there twice"}
 		}
 		t.found[name] = true
 	}
@@ -142,7 +142,7 @@ func (t *ToolSet) Admit(name string, args []js.Value) (*ToolCall, error) {
 	}
 	b := t.catalog.index[name]
 	if b == nil {
-		return nil, toolFailed(ToolUnknown, cutText(name, 100), "there is no such tool")
+		return nil, toolFailed(ToolUnknown, shown(name), "there is no such tool")
 	}
 	if err := t.allowed(b, 0); err != nil {
 		return nil, err

@@ -71,16 +71,15 @@ var errNoRoom = &GuestError{Name: "RangeError", Message: "the answers that were 
 
 // encode makes an answer's value, or its JSON, which takes room until it is
 // written. One at a time: what is half made is counted nowhere.
-func (r *Runtime) encode(result any) (wire.Value, string, error) {
+func (r *Runtime) encode(result any) (value wire.Value, text string, err error) {
 	r.encoding.Lock()
 	defer r.encoding.Unlock()
-	value, text, err := encodeForEngine("result", result, r.p.limits.budget())
-	if err != nil {
+	if value, text, err = encodeForEngine("result", result, r.p.limits.budget()); err != nil {
 		return nil, "", err
 	}
+	size := int64(len(value) + len(text))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	size := int64(len(value) + len(text))
 	if r.taken+size > r.p.limits.HostBytes {
 		return nil, "", errNoRoom
 	}

@@ -46,9 +46,10 @@ type Runtime struct {
 	binding  uint64        // token that is being bound, 0 in an evaluation
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
-	calls    int64              // in the life of the runtime
-	before   int64              // of them, before this evaluation
-	console  int64              // bytes of this evaluation
+	calls    int64 // in the life of the runtime
+	before   int64 // of them, before this evaluation
+	console  int64 // bytes of this evaluation
+	collect  func(Level, string)
 	cpu      time.Duration      // of the worker when it began
 	waves    bool               // it may pause
 	paused   map[uint64]*paused // calls that wait for Resume, by their number
@@ -81,6 +82,7 @@ type Usage struct {
 	Guest     time.Duration // with no function of the host running
 	Host      time.Duration // waiting for functions of the host
 	HeapBytes int64         // of the engine, as the worker says
+	Console   int64         // bytes of console text that came, line ends among them
 }
 
 // Eval runs a script and returns the value of its last expression. A promise is
@@ -92,6 +94,11 @@ func (r *Runtime) Eval(ctx context.Context, code string) (Value, error) {
 
 // Run runs a script and says what it took.
 func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
+	return r.run(ctx, s, nil)
+}
+
+// run is Run; collect gets the console's text too.
+func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)) (Value, Usage, error) {
 	m, err := r.message(s)
 	if err != nil {
 		return Value{}, Usage{}, err
@@ -100,6 +107,8 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
+	r.collect = collect
+	defer func() { r.collect = nil }()
 	r.begin(m)
 	done, err := r.converse(ctx, false, m)
 	if err != nil {
@@ -200,9 +209,9 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	watch := r.watchCPU(on)
 	defer watch()
 	for _, m := range messages {
-		r.sending.Store(time.Now().UnixNano())
+		r.writes()
 		err := r.send(m)
-		r.sending.Store(0)
+		r.wrote()
 		if err != nil {
 			whole = true
 			return nil, r.broken(ctx, err)
@@ -258,16 +267,18 @@ func (r *Runtime) print(m *wire.Console) *Error {
 	if r.binding == 0 && m.EvalID != r.eval || r.binding != 0 && m.EvalID != 0 {
 		return failed(Protocol, "console text of evaluation %d in %d", m.EvalID, r.eval)
 	}
-	r.console++ // its line's end
+	r.console += int64(max(len(m.Text), 1)) // what parts them, and the line's end
 	for i, s := range m.Text {
-		r.console += int64(len(s)) + 1 // what parts it from the next
+		r.console += int64(len(s))
 		m.Text[i] = clean(s, len(s))
 	}
 	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
 		return failed(Protocol, "console text beyond its limit")
 	}
-	if r.p.opts.Console != nil {
-		r.p.opts.Console(levels[m.Level], strings.Join(m.Text, " "))
+	for _, to := range []func(Level, string){r.collect, r.p.opts.Console} {
+		if to != nil {
+			to(levels[m.Level], strings.Join(m.Text, " "))
+		}
 	}
 	return nil
 }
@@ -380,7 +391,7 @@ func guestName(s string) string {
 // usage of the evaluation that has just ended.
 func (r *Runtime) usage(m wire.Message) Usage {
 	guest, host := r.clk.used()
-	u := Usage{Calls: r.calls - r.before, Guest: guest, Host: host}
+	u := Usage{Calls: r.calls - r.before, Guest: guest, Host: host, Console: r.console}
 	if done, ok := m.(*wire.Done); ok {
 		u.HeapBytes = int64(min(done.Usage.HeapBytes, 1<<62))
 	}

@@ -38,6 +38,10 @@ func (r *Runtime) watchCPU(on bool) (stop func()) {
 	return w.stop
 }
 
+// writes says that the conversation is about to write, wrote that it has.
+func (r *Runtime) writes() { r.sending.Store(time.Now().UnixNano()) }
+func (r *Runtime) wrote()  { r.sending.Store(0) }
+
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

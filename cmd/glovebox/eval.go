@@ -72,7 +72,7 @@ func newEval() *cobra.Command {
 	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported, no links in it")
 	flags.StringVar(&f.factory, "jsx-factory", "", "`function` that tags of .tsx and .jsx files call, such as h")
 	flags.StringVar(&f.fragment, "jsx-fragment", "", "`name` of what stands for <> there (default Fragment)")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object: result or error, console, engine, usage")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object: status, result or error, stdout and stderr of the console, usage, engine")
 	flags.BoolVar(&f.raw, "raw", false, "print a string as it is, without quotes")
 	flags.StringVar(&f.timeout, "timeout", "", "`time` that the code may take (default 5s)")
 	flags.StringVar(&f.memory, "memory", "", "`size` of the worker's memory (default 256MiB)")
@@ -86,28 +86,11 @@ func newEval() *cobra.Command {
 	return cmd
 }
 
-// evalOutput is the object of --json.
+// evalOutput is the object of --json: what came of the program, and where it ran.
 type evalOutput struct {
-	OK       bool            `json:"ok"`
-	Result   json.RawMessage `json:"result"`
-	Text     string          `json:"text,omitempty"` // of a result that has no JSON form
-	Error    *evalError      `json:"error,omitempty"`
-	Console  []evalLine      `json:"console"`
-	Engine   js.Engine       `json:"engine"`
-	GuestMS  float64         `json:"guest_ms"`
-	Complete bool            `json:"complete"` // every layer of the sandbox holds
-}
-
-type evalError struct {
-	Kind    js.Kind `json:"kind"`
-	Name    string  `json:"name,omitempty"`
-	Message string  `json:"message"`
-	Stack   string  `json:"stack,omitempty"`
-}
-
-type evalLine struct {
-	Level js.Level `json:"level"`
-	Text  string   `json:"text"`
+	js.Execution
+	Engine   js.Engine `json:"engine"`
+	Complete bool      `json:"complete"` // every layer of the sandbox holds
 }
 
 func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
@@ -115,15 +98,11 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := &evalOutput{Console: []evalLine{}, Complete: true}
-	stderr := cmd.ErrOrStderr()
-	opts := js.Options{Sandbox: f.sandbox, InitPath: besideOrSelf(), JIT: js.JIT(f.jit), StrictEval: f.strict, Console: func(l js.Level, text string) {
-		if f.json {
-			out.Console = append(out.Console, evalLine{l, text})
-			return
-		}
-		fmt.Fprintln(stderr, termtext.String(text))
-	}}
+	complete, stderr := true, cmd.ErrOrStderr()
+	opts := js.Options{Sandbox: f.sandbox, InitPath: besideOrSelf(), JIT: js.JIT(f.jit), StrictEval: f.strict}
+	if !f.json {
+		opts.Console = func(_ js.Level, text string) { fmt.Fprintln(stderr, termtext.String(text)) }
+	}
 	if opts.Limits, err = f.limits(); err != nil {
 		return err
 	}
@@ -142,26 +121,32 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	defer rt.Close()
 	maker.rt = rt
-	out.Engine = rt.Engine()
 	if f.engine {
-		return f.engineInfo(cmd.OutOrStdout(), out.Engine)
+		return f.engineInfo(cmd.OutOrStdout(), rt.Engine())
 	}
 	for _, l := range rt.Evidence().Layers {
 		if !l.Applied && l.Name != "speculation" && l.Name != "time" {
-			out.Complete = false
+			complete = false
 			fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
 		}
 	}
-	var v js.Value
-	var usage js.Usage
-	s, err := f.script(ctx, maker, name, code)
-	if err == nil {
-		v, usage, err = rt.Run(ctx, s)
+	script, err := f.script(ctx, maker, name, code)
+	var wrong *js.Error
+	switch {
+	case f.json && errors.As(err, &wrong) && wrong.Kind == js.SyntaxError:
+		e := js.Execution{Status: js.StatusError, Result: json.RawMessage("null"), Kind: wrong.Kind, ErrorType: wrong.Name, Error: wrong.Message}
+		return f.object(cmd.OutOrStdout(), &evalOutput{e, rt.Engine(), complete})
+	case err != nil:
+		return evalFailed(ctx, err)
 	}
-	out.GuestMS = float64(usage.Guest.Microseconds()) / 1000
 	if f.json {
-		return f.object(ctx, cmd.OutOrStdout(), out, v, err)
+		e, err := rt.Execute(ctx, script)
+		if err != nil {
+			return evalFailed(ctx, err)
+		}
+		return f.object(cmd.OutOrStdout(), &evalOutput{e, rt.Engine(), complete})
 	}
+	v, _, err := rt.Run(ctx, script)
 	if err != nil {
 		return evalFailed(ctx, err)
 	}
@@ -267,34 +252,20 @@ func forTerminal(w io.Writer, s string) string {
 }
 
 // object prints the object of --json; the exit status is the same as without.
-func (f *evalFlags) object(ctx context.Context, w io.Writer, out *evalOutput, v js.Value, err error) error {
-	var e *js.Error
+func (f *evalFlags) object(w io.Writer, out *evalOutput) error {
 	var end error
 	switch {
-	case errors.As(err, &e):
-		out.Error = &evalError{e.Kind, e.Name, e.Message, e.Stack}
-		end = &statusError{code: evalStatus(ctx, err)}
-	case err != nil:
-		return err
-	case v.IsUndefined():
-		out.OK = true
-	default:
-		out.OK = true
-		if out.Result, err = v.MarshalJSON(); err != nil {
-			out.OK, out.Text, out.Result = false, v.String(), nil
-			out.Error = &evalError{Kind: "no_json", Message: err.Error()}
-			end = &statusError{code: exitNoJSON}
-		}
+	case out.Status != js.StatusOK:
+		end = &statusError{code: evalStatus(out.Kind)}
+	case out.NoJSON != "":
+		end = &statusError{code: exitNoJSON}
 	}
 	return errors.Join(writeJSON(w, out), end)
 }
 
-// evalStatus is the exit status for a failed evaluation.
-func evalStatus(ctx context.Context, err error) int {
-	if errors.Is(context.Cause(ctx), errInterrupted) {
-		return exitInterrupted
-	}
-	switch js.KindOf(err) {
+// evalStatus is the exit status for a kind of failure.
+func evalStatus(k js.Kind) int {
+	switch k {
 	case js.SyntaxError, js.Thrown, js.NeverSettles:
 		return exitScript
 	case js.Timeout, js.HardTimeout, js.CPULimit:
@@ -319,5 +290,9 @@ func evalFailed(ctx context.Context, err error) error {
 	if e.Stack != "" {
 		text += "\n" + e.Stack
 	}
-	return &statusError{evalStatus(ctx, err), errors.New(text)}
+	code := evalStatus(e.Kind)
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		code = exitInterrupted
+	}
+	return &statusError{code, errors.New(text)}
 }

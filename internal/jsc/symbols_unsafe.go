@@ -13,7 +13,7 @@ type symbols struct {
 	contextGroupCreate, contextGroupClearTimeLimit                                          uintptr
 	globalContextCreateInGroup, globalContextSetEvalEnabled                                 uintptr
 	contextGetGlobalObject, unhandledRejection                                              uintptr
-	evaluateScript                                                                          uintptr
+	evaluateScript, checkScriptSyntax                                                       uintptr
 	classCreate, objectMake, objectGetPrivate                                               uintptr
 	objectCallAsFunction, objectMakeError                                                   uintptr
 	objectMakeTypedArray, objectTypedArrayBuffer                                            uintptr
@@ -48,6 +48,7 @@ func (s *symbols) needed() []symbol {
 		{"JSContextGetGlobalObject", &s.contextGetGlobalObject},
 		{"JSGlobalContextSetUnhandledRejectionCallback", &s.unhandledRejection},
 		{"JSEvaluateScript", &s.evaluateScript},
+		{"JSCheckScriptSyntax", &s.checkScriptSyntax},
 		{"JSClassCreate", &s.classCreate},
 		{"JSObjectMake", &s.objectMake},
 		{"JSObjectGetPrivate", &s.objectGetPrivate},

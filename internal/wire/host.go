@@ -123,9 +123,8 @@ type EvalKind uint64
 
 // The kinds.
 const (
-	EvalScript  EvalKind = 1 // the value of the last expression
-	EvalModule  EvalKind = 2 // the namespace of a module
-	EvalExecute EvalKind = 3 // a program: console and one bounded result
+	EvalScript EvalKind = 1 // the value of the last expression
+	EvalModule EvalKind = 2 // the namespace of a module
 )
 
 // Eval asks for one evaluation, which Done answers.
@@ -143,7 +142,7 @@ func (*Eval) Type() Type { return TypeEval }
 
 func (m *Eval) put(e *encoder) {
 	e.num(m.ID)
-	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalExecute))
+	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalModule))
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
@@ -151,7 +150,7 @@ func (m *Eval) put(e *encoder) {
 }
 
 func (m *Eval) get(d *decoder) {
-	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalExecute)))
+	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalModule)))
 	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
 }
 

@@ -24,7 +24,7 @@ const (
 	opError              // name, message: an Error
 	opTick               // run the next timer; false if there is none
 	opSame               // two values: whether they are one
-	opStray              // the function that is told of rejections nobody handles
+	opStray              // promise, reason: a rejection that nobody handles
 	opHelpers            // what modules.js needs of the script
 	opsEnd
 )
@@ -70,11 +70,10 @@ func (s *server) boot() error {
 	for op := range s.ops {
 		s.ops[op] = s.js.Number(float64(op))
 	}
-	stray, err := s.ask(opStray)
+	stray, err := s.js.NewFunction(s.stray)
 	if err != nil {
 		return err
 	}
-	defer stray.Release()
 	if err := s.js.OnUnhandledRejection(stray); err != nil {
 		return err
 	}
@@ -195,6 +194,12 @@ func (s *server) fail(k *jsc.Call) (*jsc.Value, error) {
 	return nil, nil
 }
 
+// stray takes a rejection that nobody handles.
+func (s *server) stray(k *jsc.Call) (*jsc.Value, error) {
+	s.strayed = true
+	return s.ask(opStray, k.Arg(0), k.Arg(1))
+}
+
 // isProxy asks the engine.
 func (s *server) isProxy(k *jsc.Call) (*jsc.Value, error) {
 	target, is := s.js.ProxyTarget(k.Arg(0))
@@ -261,7 +266,7 @@ func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
 		return s.throw(a.Failure)
 	}
 	v, err := s.answered(a)
-	if f := refusal(err); f != nil {
+	if f := noRoom(err); f != nil {
 		return s.throw(f)
 	}
 	return v, err
@@ -275,8 +280,8 @@ func (s *server) answered(a *wire.Answer) (*jsc.Value, error) {
 	return s.decode(a.Value)
 }
 
-// refusal is what the guest sees of an answer that it has no room for.
-func refusal(err error) *wire.Failure {
+// noRoom is what the guest sees of an answer that it has no room for.
+func noRoom(err error) *wire.Failure {
 	var refused *bootstrap.Refused
 	if !errors.As(err, &refused) {
 		return nil
@@ -299,7 +304,7 @@ func (s *server) answerArgs(a *wire.Answer) ([]*jsc.Value, error) {
 		return []*jsc.Value{s.js.Bool(false), s.js.Text(f.Name), s.js.Text(f.Message)}, nil
 	}
 	v, err := s.answered(a)
-	if f := refusal(err); f != nil {
+	if f := noRoom(err); f != nil {
 		return s.answerArgs(&wire.Answer{Failure: f})
 	}
 	if err != nil {

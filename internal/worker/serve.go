@@ -48,6 +48,7 @@ type server struct {
 	open     map[uint64]uint64 // asynchronous calls without an answer: bytes of their arguments
 	held     uint64            // the sum of them
 	answers  uint64            // that the guest has had of such calls
+	strayed  bool              // a promise was rejected with nobody to handle it
 	waves    bool              // the host wants to hear when the guest waits
 	pending  []*wire.Answer    // that came while nothing could take them
 	used     wire.Usage
@@ -250,8 +251,8 @@ func (s *server) run(m *wire.Eval) error {
 	}
 }
 
-// launch evaluates a script, which is over if it came to no promise, or begins a
-// module, which runs later.
+// launch evaluates a script, or begins a module, which runs later. It tells
+// whether that was all.
 func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	switch m.Kind {
 	case wire.EvalModule:
@@ -267,15 +268,16 @@ func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	}
 	v, err := s.js.Evaluate(source, m.Name, 1)
 	if err != nil {
-		return nil, false, err
+		return nil, false, s.parsed(m, err)
 	}
 	defer v.Release()
-	if v.Type() != jsc.Object { // no promise
-		s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
-		return nil, true, nil
+	if v.Type() == jsc.Object || s.strayed || s.imports() {
+		s.strayed = false
+		_, err = s.ask(opSettle, v)
+		return nil, false, err
 	}
-	_, err = s.ask(opSettle, v)
-	return nil, false, err
+	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes) // no promise, and nothing to report
+	return nil, true, nil
 }
 
 // settlePending gives the guest answers that came between evaluations.
@@ -367,6 +369,22 @@ func (s *server) arm(d time.Duration) {
 	})
 }
 
+// unparsed is the exception of a source that is no script.
+type unparsed struct{ error }
+
+// Unwrap returns the exception.
+func (u unparsed) Unwrap() error { return u.error }
+
+// parsed tells a source that is no script from one that threw, by the engine's
+// own parser: whatever a guest throws, it does not look like the former.
+func (s *server) parsed(m *wire.Eval, err error) error {
+	var thrown *jsc.Exception
+	if errors.As(err, &thrown) && !s.js.Parses(m.Source) {
+		return unparsed{err}
+	}
+	return err
+}
+
 // explain makes a failure of what the engine reports.
 func (s *server) explain(err error) *wire.Failure {
 	var thrown *jsc.Exception
@@ -377,6 +395,9 @@ func (s *server) explain(err error) *wire.Failure {
 	s.failure = nil
 	if _, err := s.ask(opExplain, thrown.Value); err != nil || s.failure == nil {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
+	}
+	if errors.As(err, new(unparsed)) {
+		s.failure.Kind = "syntax_error"
 	}
 	return s.failure
 }

@@ -5,6 +5,7 @@
 //	go run ./internal/supply/run -check        licences, sums, pinned tools; needs no network
 //	go run ./internal/supply/run -sbom FILE PROGRAM...   a list of parts, SPDX 2.3
 //	go run ./internal/supply/run -vulns        known vulnerabilities; needs the network
+//	go run ./internal/supply/run -engine       is a newer JavaScript engine out? needs the network
 package main
 
 import (
@@ -30,6 +31,8 @@ func main() {
 	check := flag.Bool("check", false, "check licences, sums and pinned tools, and write nothing")
 	sbom := flag.String("sbom", "", "write the list of parts of these programs to this `file`")
 	vulns := flag.Bool("vulns", false, "look for known vulnerabilities")
+	watch := flag.Bool("engine", false, "compare this host's JavaScript engine with the newest stable release")
+	fail := flag.Bool("fail-newer", false, "with -engine: a newer one is an error, for a job that watches")
 	flag.Parse()
 	var err error
 	switch {
@@ -37,6 +40,8 @@ func main() {
 		err = bill(*sbom, flag.Args())
 	case *vulns:
 		err = vulnerabilities()
+	case *watch:
+		err = engine(*fail)
 	case *check:
 		err = checkAll()
 	case *write:

@@ -17,7 +17,7 @@
   const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
   const plain = Object.prototype, lists = Array.prototype
   const ours = { __proto__: null, [Symbol.species]: PromiseOf }
-  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError, SyntaxErrorProto = SyntaxError.prototype
+  const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError
   const { isError: engineSays } = ErrorOf
   const errorProtos = [Error.prototype, AggregateError.prototype]
   const { ownKeys } = Reflect
@@ -106,8 +106,7 @@
     }
     const name = find(thrown, "name"), message = find(thrown, "message"), stack = find(thrown, "stack")
     const at = stack === undefined ? "" : frames(stack)
-    const kind = above(thrown) === SyntaxErrorProto && at === "" ? "syntax_error" : "thrown"
-    fail(kind, short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
+    fail("thrown", short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
   }
 
   // ---- an evaluation
@@ -138,20 +137,20 @@
   }
 
   // subscribe is then, which would ask a promise for its constructor, and that for
-  // its species: for as long as it asks, the promise has one of ours. One that does
-  // not let it have that is asked in a job of its own, with nothing of ours below.
+  // its species: for as long as it asks, the promise has one of ours. One that
+  // takes none is asked in a job, with nothing of ours below it. It answers whether
+  // this is a promise; none is told so later.
   function subscribe(promise, good, bad, none) {
     const own = describe(promise, "constructor"), maker = { __proto__: null, value: ours, writable: true, enumerable: false, configurable: true }
     if (!define(promise, "constructor", maker)) {
-      const asked = pure(apply(then, done, [later(then, promise, [good, bad])]))
-      apply(then, asked, [undefined, none])
-      return
+      apply(then, pure(apply(then, done, [later(then, promise, [good, bad])])), [undefined, none])
+      return true
     }
     let seen = true
     try { apply(then, promise, [good, bad]) } catch { seen = false }
     if (own === undefined) remove(promise, "constructor")
     else define(promise, "constructor", bare(own))
-    if (!seen) none()
+    return seen
   }
   function bare(descriptor) {
     below(descriptor, null)
@@ -164,8 +163,7 @@
     const mine = ++turn // what an earlier evaluation awaited answers no later one
     if (typeof value === "object" && value !== null && isPromise(value)) {
       const end = (f) => (v) => { if (mine === turn && !settled) { settled = true; f(v) } }
-      subscribe(value, end(result), end(explain), end(() => result(value)))
-      return
+      if (subscribe(value, end(result), end(explain), end(() => result(value)))) return
     }
     settled = true
     result(value)
@@ -428,7 +426,7 @@
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
-      case 9: return stray
+      case 9: return stray(a, b)
       case 10: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
     }
   }
