@@ -31,11 +31,24 @@ func (r *Runtime) room() wire.Budget {
 	return b
 }
 
-// isMemory tells an error of a value that there is no room for.
-func isMemory(err error) bool {
+// tooMuch says what is too much of a call's arguments, "" for another error.
+func tooMuch(err error) string {
 	var limit *wire.LimitError
-	return errors.As(err, &limit) && limit.What == "memory"
+	switch {
+	case err == errManyArguments:
+		return err.Error()
+	case errors.As(err, &limit) && limit.What == "memory":
+		return "the arguments take more memory than the host has for them"
+	}
+	return ""
 }
+
+// maxArguments is how many arguments a call may have: each takes more memory than
+// a value inside one of them.
+const maxArguments = 10_000
+
+// errManyArguments is the error of a call with more.
+var errManyArguments = fmt.Errorf("more than %d arguments", maxArguments)
 
 // arguments decodes the arguments of a call, an array, and says what they take.
 // Only the goroutine that reads takes memory for what has come, so that what
@@ -48,6 +61,9 @@ func (r *Runtime) arguments(v wire.Value) ([]Value, int64, error) {
 	list, ok := tree.([]any)
 	if !ok {
 		return nil, 0, errors.New("they are no array")
+	}
+	if len(list) > maxArguments {
+		return nil, 0, errManyArguments
 	}
 	r.mu.Lock()
 	r.taken += int64(taken)

@@ -73,7 +73,8 @@ func deep() []script.Part {
 // with numbers and tokens of its own making, ends the runtime at once and with
 // its kind; what an honest one says at that place goes through.
 //
-// proves part of T-11 B-01
+// proves T-11
+// proves part of B-01
 func TestLiarTalks(t *testing.T) {
 	l := openLiars(t, Options{})
 	number := func(id any) script.Step { return frame(wire.TypeCall, id, script.Token, script.Eval, 0, empty) }
@@ -130,7 +131,7 @@ func TestLiarTalks(t *testing.T) {
 // proves part of T-11 B-03
 func TestLiarFloods(t *testing.T) {
 	var shown atomic.Int64
-	const most = 256 << 10
+	const most = 64 << 10
 	l := openLiars(t, Options{Limits: Limits{ConsoleBytes: most, HostWaitMS: 2000}, Console: func(_ Level, s string) { shown.Add(int64(len(s)) + 1) }})
 	long := bulk([]float64{7, 1, 6, 64 << 10}, nil, 64<<10, nil, "x")
 	lines := func(text ...string) script.Step {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,9 +72,7 @@ func (p *Pool) startAs(ctx context.Context, argv []string, greet func(*worker, *
 		w.end()
 		return nil, tooLate(caller)
 	}
-	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
-	w.in.Limit(wire.TypeDone, max(int(p.limits.ResultBytes), textBytes)+4<<10)
-	w.in.Limit(wire.TypeCall, int(p.limits.ArgumentBytes)+4<<10)
+	w.speak(&p.limits)
 	defer context.AfterFunc(ctx, func() { _ = w.ch.SetDeadline(time.Unix(1, 0)) })()
 	if err := greet(w, p); err != nil {
 		if isTimeout(err) {
@@ -85,6 +82,13 @@ func (p *Pool) startAs(ctx context.Context, argv []string, greet func(*worker, *
 		return nil, w.startFailed(ctx, err)
 	}
 	return w, nil
+}
+
+// speak begins to read and write frames.
+func (w *worker) speak(l *Limits) {
+	w.in, w.out = wire.NewReader(w.ch, wire.Worker), wire.NewWriter(w.ch)
+	w.in.Limit(wire.TypeDone, max(int(l.ResultBytes), textBytes)+4<<10)
+	w.in.Limit(wire.TypeCall, int(l.ArgumentBytes)+4<<10)
 }
 
 // textBytes is what the texts of a failure may take: message, stack and name.
@@ -105,7 +109,7 @@ func (p *Pool) argv() []string {
 	if p.allow&wire.GlobalWebAssembly != 0 {
 		wasm = "wasm"
 	}
-	return append([]string{cell.WorkerPath, p.opts.JIT.mode(), wasm, strconv.FormatInt(p.limits.heap(), 10), p.library.Path}, p.files...)
+	return append([]string{cell.WorkerPath, p.opts.JIT.mode(), wasm, p.library.Path}, p.files...)
 }
 
 // neverBegan is why the cell did not come as far as its job.

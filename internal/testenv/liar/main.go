@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -149,8 +150,12 @@ func (l *liar) take(s *script.Step) error {
 			_, _ = unix.Write(2, line)
 		}
 	case script.Thread:
+		var begun sync.WaitGroup
+		defer begun.Wait()
 		for range s.N {
+			begun.Add(1)
 			go func() {
+				begun.Done()
 				_ = unix.Nanosleep(&unix.Timespec{Sec: 3600}, nil) // keeps a thread
 			}()
 		}
