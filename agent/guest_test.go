@@ -8,21 +8,52 @@ import (
 	"github.com/glovebox-dev/glovebox/js"
 )
 
+// newGuest is a runtime of this tree's worker.
+func newGuest(t *testing.T, o js.Options) *js.Runtime {
+	t.Helper()
+	o.InitPath, o.WorkerPath = testenv.Init(), testenv.Worker()
+	rt, err := js.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt
+}
+
+// TestGuestGlobals: every name that a guest's world has, and what objects inherit,
+// is refused as a tool's.
+//
+// proves part of S-10
+func TestGuestGlobals(t *testing.T) {
+	rt := newGuest(t, js.Options{Allow: []string{"WebAssembly", "Atomics", "WeakRef"}})
+	v, err := rt.Eval(t.Context(), `[Object.getOwnPropertyNames(globalThis), Object.getOwnPropertyNames(Object.prototype)]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]string
+	if err := v.Decode(&all); err != nil || len(all[0]) < 60 || len(all[1]) < 10 {
+		t.Fatalf("%d and %d names, %v", len(all[0]), len(all[1]), err)
+	}
+	for i, names := range all {
+		for _, name := range names {
+			if checkName(name) == "" || i == 1 && checkName("a."+name) == "" {
+				t.Errorf("%s can be a tool's name", name)
+			}
+		}
+	}
+}
+
 // TestFromGuest: a guest fetches, and calls a tool through its set, and is told
 // of refusals what it may know.
 func TestFromGuest(t *testing.T) {
 	s := newSite(t, nil)
 	f := newFetcher(t, FetchOptions{Rules: []FetchRule{{Origin: s.origin("api.test"), Paths: []string{"/v1/"}, Methods: []string{"GET", "POST"}}}})
 	set := catalogOf(t, Tool{Name: "add", Func: func(a, b int) int { return a + b }, MaxCalls: 2}).NewToolSet()
-	rt, err := js.New(t.Context(), js.Options{InitPath: testenv.Init(), WorkerPath: testenv.Worker()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	rt := newGuest(t, js.Options{})
 	if err := rt.BindAsync(t.Context(), "http_fetch", f.Fetch); err != nil {
 		t.Fatal(err)
 	}

@@ -302,6 +302,9 @@ func TestToolEnds(t *testing.T) {
 	if _, err := admitted.Run(ctx); !errors.Is(err, ToolCanceled) || !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
+	if _, err := admitted.Run(t.Context()); !errors.Is(err, ToolUnknown) {
+		t.Errorf("run twice: %v", err)
+	}
 }
 
 // Shapes say what Decode takes and ValueOf gives, for every kind of type.

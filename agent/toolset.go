@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -131,6 +132,7 @@ type ToolCall struct {
 	Tool    string
 	timeout time.Duration
 	run     prepared
+	ran     atomic.Bool
 }
 
 // Admit judges a call. A tool that is not known or not discovered, arguments
@@ -154,7 +156,7 @@ func (t *ToolSet) Admit(name string, args []js.Value) (*ToolCall, error) {
 	if err := t.allowed(b, 1); err != nil { // others may have been faster
 		return nil, err
 	}
-	return &ToolCall{name, time.Duration(b.TimeoutMS) * time.Millisecond, run}, nil
+	return &ToolCall{Tool: name, timeout: time.Duration(b.TimeoutMS) * time.Millisecond, run: run}, nil
 }
 
 // allowed looks whether a tool may be called, and charges it.
@@ -191,13 +193,17 @@ func (t *ToolSet) admitDiscovery(name string, args []js.Value) (*ToolCall, error
 	if name == describeName {
 		run = func(context.Context) (any, error) { return t.Describe(text) }
 	}
-	return &ToolCall{name, discoveryTimeout, run}, nil
+	return &ToolCall{Tool: name, timeout: discoveryTimeout, run: run}, nil
 }
 
 // Run runs the tool, once. The result has crossed: it is what the guest gets and
 // a journal keeps. An error is the tool's own or a *ToolError. A tool that does
 // not heed its context when time is up is left running, and its result dropped.
+// A second Run is refused.
 func (c *ToolCall) Run(ctx context.Context) (js.Value, error) {
+	if c.ran.Swap(true) {
+		return js.Value{}, toolFailed(ToolUnknown, c.Tool, "this call ran already")
+	}
 	timed, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	type outcome struct {

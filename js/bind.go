@@ -274,26 +274,19 @@ func (b *binding) run(ctx context.Context, r *Runtime, id uint64, size callSize,
 	answer.Value, answer.JSON, answer.Failure = value, text, nil
 }
 
-// answer sends an answer.
+// answer sends an answer. The guest's time runs while it takes it.
 func (r *Runtime) answer(m *wire.Answer, sync bool) {
-	r.reply(m, !sync, func() wire.Message {
-		return &wire.Answer{CallID: m.CallID, Failure: failureOf(errors.New("too large"))}
-	})
-	r.forgetAnswer(m)
-}
-
-// reply sends an answer, or another one if it is too large. The guest's time
-// runs while it takes it. Those that end a wave are counted.
-func (r *Runtime) reply(m wire.Message, counts bool, otherwise func() wire.Message) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
-	if counts {
+	defer r.forgetAnswer(m)
+	if !sync {
 		r.answers.Add(1)
 	}
 	r.taking() // not before its turn to write: an answer that waits is still one in flight
 	err := r.write(m)
-	if err != nil && !isTimeout(err) && (errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrValue)) {
-		err = r.write(otherwise())
+	var limit *wire.LimitError
+	if errors.As(err, &limit) {
+		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
 	}
 	if err != nil && isTimeout(err) {
 		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end

@@ -23,6 +23,7 @@ type jsCase struct {
 	file   string
 	limits js.Limits
 	want   string // the value as JSON, or the kind of the error and its name
+	or     string // another that is as good
 	times  int    // in one runtime; 0 is once
 	// script runs a file that is no program, or one that needs more than its value.
 	script func(t *testing.T, body string)
@@ -40,11 +41,11 @@ var jsCaseTable = []jsCase{
 	{file: "148-proto-args.js", want: `[["__proto__","a","constructor"],true]`},
 	{file: "150-proxy-args.js", want: `[["{}","err","err","err"],0]`},
 	{file: "152-spin.js", limits: short, want: "timeout"},
-	// Nothing stops an endless chain of jobs but the deadline from outside.
-	{file: "154-microtask-loop.js", limits: js.Limits{TimeoutMS: 300, HardMS: 500}, want: "hard_timeout"},
+	// The engine cannot always be stopped in an endless chain of jobs.
+	{file: "154-microtask-loop.js", limits: js.Limits{TimeoutMS: 300, HardMS: 500}, want: "hard_timeout", or: "timeout"},
 	{file: "155-never-settles.js", want: "never_settles Error"},
 	{file: "156-tool-wait.js", script: caseToolWait},
-	{file: "157-redos.js", limits: short, want: "timeout"},
+	{file: "157-redos.js", limits: js.Limits{TimeoutMS: 500, HardMS: 60_000}, want: "timeout"},
 	{file: "158-builtin-scan.js", script: caseBuiltinScan},
 	{file: "161-spread-string.js", limits: js.Limits{MemoryBytes: 64 << 20}, want: "memory_limit"},
 	{file: "162-buffer-copy.js", limits: js.Limits{MemoryBytes: 64 << 20}, want: "thrown RangeError"},
@@ -152,7 +153,7 @@ func TestJSCases(t *testing.T) {
 			rt := open(t, js.Options{Limits: c.limits})
 			caseTools(t, rt)
 			for range max(c.times, 1) {
-				if got := caseEval(t, rt, caseBody(string(body))); got != c.want {
+				if got := caseEval(t, rt, caseBody(string(body))); got != c.want && (c.or == "" || got != c.or) {
 					t.Errorf("%s, not %s", got, c.want)
 				}
 			}

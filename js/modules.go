@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/wire"
@@ -56,7 +57,8 @@ func (o *Options) checkModules() error {
 	return nil
 }
 
-// imported answers one request for a module, from a goroutine of its own.
+// imported answers one request for a module. The guest stands still, and so does
+// whoever reads.
 func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
 	if m.CallID <= r.lastCall || m.EvalID != r.eval || r.binding != 0 {
 		return failed(Protocol, "an import of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
@@ -68,33 +70,48 @@ func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
 		return failed(CallLimit, "more than %d calls", limits.HostCalls)
 	case r.p.opts.Resolve == nil:
 		return failed(Protocol, "an import where there is nobody to ask")
-	case !wire.Specifier(m.Specifier) || m.Referrer != "" && len(m.Referrer) > 1<<10:
-		return failed(Protocol, "a specifier that no worker passes on")
+	case !wire.Specifier(m.Specifier):
+		return failed(Protocol, "a specifier that no honest worker passes on")
 	}
 	r.lastCall = m.CallID
-	r.mu.Lock()
-	r.open++
-	open := r.open
-	r.mu.Unlock()
-	if open > limits.InFlight+1 {
-		return failed(Protocol, "%d calls at one time", open)
-	}
 	r.clk.call()
-	go r.resolve(ctx, m)
+	done := make(chan *wire.Imported, 1)
+	go r.resolve(ctx, m, done)
+	timer := time.NewTimer(r.clk.left())
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		r.deliver(a)
+	case <-r.w.done: // whoever reads next sees its end
+	case <-timer.C:
+		return failed(HostWait, "the worker was killed")
+	}
 	return nil
 }
 
+// deliver sends a module, or why there is none.
+func (r *Runtime) deliver(a *wire.Imported) {
+	r.stall.Lock()
+	defer r.stall.Unlock()
+	err := r.write(a)
+	if errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) {
+		r.p.log.Error("a module is too large, or no UTF-8", "name", a.Name)
+		err = r.write(&wire.Imported{CallID: a.CallID, Failure: noModule(err)})
+	}
+	if err != nil && isTimeout(err) {
+		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
+	}
+}
+
 // resolve asks the host's resolver; it answers whatever becomes of that.
-func (r *Runtime) resolve(ctx context.Context, m *wire.Import) {
+func (r *Runtime) resolve(ctx context.Context, m *wire.Import, done chan<- *wire.Imported) {
 	answer := &wire.Imported{CallID: m.CallID, Failure: noModule(errors.New("goexit"))}
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("the resolver of modules panicked", "panic", p)
 		}
 		r.clk.answered()
-		r.reply(answer, false, func() wire.Message {
-			return &wire.Imported{CallID: m.CallID, Failure: noModule(errors.New("too large"))}
-		})
+		done <- answer
 	}()
 	name, source, err := r.p.opts.Resolve(ctx, m.Specifier, m.Referrer)
 	switch {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,7 +105,7 @@ func (p *Pool) argv() []string {
 	if p.allow&wire.GlobalWebAssembly != 0 {
 		wasm = "wasm"
 	}
-	return append([]string{cell.WorkerPath, p.opts.JIT.mode(), wasm, p.library.Path}, p.files...)
+	return append([]string{cell.WorkerPath, p.opts.JIT.mode(), wasm, strconv.FormatInt(p.limits.heap(), 10), p.library.Path}, p.files...)
 }
 
 // neverBegan is why the cell did not come as far as its job.

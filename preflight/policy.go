@@ -42,13 +42,14 @@ func PolicyRules() []string {
 // at most MaxFindings. The text is refused unless the result is OK.
 func (p Policy) Check(source string) Result {
 	c := policyChecker{p: p}
+	c.window = newWindow()
 	t := jstoken.New(source, jstoken.Options{Module: p.Module, Await: p.Await})
 	for {
 		tok := t.Next()
-		c.before, c.last, c.now, c.next = c.last, c.now, c.next, tok
+		c.shift(&tok)
 		c.look()
 		if tok.Kind == jstoken.EOF {
-			c.before, c.last, c.now, c.next = c.last, c.now, c.next, tok
+			c.shift(&tok)
 			c.look()
 			break
 		}
@@ -71,7 +72,7 @@ func (c *policyChecker) deny(at *jstoken.Token, rule, text string) {
 
 // look looks at one token and its neighbours.
 func (c *policyChecker) look() {
-	t := &c.now
+	t := c.now
 	square := c.last.Is("[") && (c.last.AfterOperand || c.last.InObject) // it asks for a property
 	closed := c.next.Is("]")
 	switch {
@@ -85,13 +86,13 @@ func (c *policyChecker) look() {
 		return
 	}
 	if square && c.p.DenyComputed && !t.Is("]") {
-		c.deny(&c.last, "computed", "a property that is computed is not allowed; write its name.")
+		c.deny(c.last, "computed", "a property that is computed is not allowed; write its name.")
 	}
 }
 
 // policyName looks at a name in any role.
 func (c *policyChecker) policyName() {
-	t := &c.now
+	t := c.now
 	switch t.Role {
 	case jstoken.Member:
 		c.property(t.Name)
@@ -121,8 +122,8 @@ func (c *policyChecker) policyName() {
 func (c *policyChecker) property(name string) {
 	switch {
 	case slices.Contains(c.p.Members, name):
-		c.deny(&c.now, "member", "the property "+name+" is not allowed.")
+		c.deny(c.now, "member", "the property "+name+" is not allowed.")
 	case c.p.DenyEval && (name == "eval" || name == "Function" || name == "constructor"):
-		c.deny(&c.now, "eval", "the property "+name+" leads to code made of text, which is not allowed.")
+		c.deny(c.now, "eval", "the property "+name+" leads to code made of text, which is not allowed.")
 	}
 }

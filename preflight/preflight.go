@@ -100,14 +100,14 @@ func (r Result) String() string {
 // bounded by the text's length; it never fails: text that cannot be read has the
 // finding "syntax" or "limit".
 func Check(source string, o Options) Result {
-	c := checker{o: o, declared: map[string]bool{}}
+	c := checker{o: o, window: newWindow(), declared: map[string]bool{}}
 	for _, name := range o.Bound {
 		c.declared[name] = true
 	}
 	t := jstoken.New(source, jstoken.Options{Module: o.AllowImport, Await: true})
 	for {
 		tok := t.Next()
-		c.token(tok)
+		c.token(&tok)
 		if tok.Kind == jstoken.EOF {
 			break
 		}

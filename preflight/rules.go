@@ -16,8 +16,8 @@ type rule struct {
 
 // rules, in the order of Rules.
 var rules = []rule{
-	{"import", Error, "import and export need a module, and this text runs as a script; put all code into one text."},
-	{"dynamic-import", Error, "import() finds no module here; put all code into one text."},
+	{"import", Error, "import and export work in modules that the host gives a runtime, and this text is read as a script; put all code into one text."},
+	{"dynamic-import", Error, "import() finds only modules that the host gave the runtime; put all code into one text."},
 	{"require", Error, "require() does not exist here; put the code of a package into the text, or bind a function of the host."},
 	{"fetch", Error, "fetch() does not exist here; bind a function of the host that gets what is needed."},
 	{"xmlhttprequest", Error, "XMLHttpRequest does not exist here; bind a function of the host that gets what is needed."},
@@ -70,8 +70,20 @@ var operators = []string{
 // window is the last tokens: the one that is looked at is the second, so that
 // what follows it is known.
 type window struct {
-	next, now, last, before jstoken.Token
+	next, now, last, before *jstoken.Token
 	chain                   chain
+	params                  []string // names behind the last opening parenthesis
+}
+
+func newWindow() window {
+	t := new([4]jstoken.Token)
+	return window{next: &t[0], now: &t[1], last: &t[2], before: &t[3]}
+}
+
+// shift lets the next token in.
+func (w *window) shift(tok *jstoken.Token) {
+	w.next, w.now, w.last, w.before = w.before, w.next, w.now, w.last
+	*w.next = *tok
 }
 
 // chain is what was written before a name: a.b["c"].
@@ -82,11 +94,12 @@ type chain struct {
 }
 
 // token takes the next token and looks at the one before it.
-func (c *checker) token(tok jstoken.Token) {
-	c.before, c.last, c.now, c.next = c.last, c.now, c.next, tok
+func (c *checker) token(tok *jstoken.Token) {
+	c.shift(tok)
 	if c.now.Kind == jstoken.Name && (c.now.Declares && !(c.now.Role == jstoken.Key && c.next.Is(":")) || c.next.Is("=>")) {
 		c.declared[c.now.Name] = true
 	}
+	c.arrow()
 	c.follow()
 	switch c.now.Kind {
 	case jstoken.Name:
@@ -102,9 +115,28 @@ func (c *checker) token(tok jstoken.Token) {
 	}
 }
 
+// arrow notes the parameters of an arrow function in parentheses, those of which
+// have none inside: only what follows the parentheses tells that they are some.
+func (c *checker) arrow() {
+	t := c.now
+	switch {
+	case t.Is("("):
+		c.params = c.params[:0]
+	case t.Kind == jstoken.Name && t.Role == jstoken.Word && (c.last.Is("(") || c.last.Is(",") || c.last.Is("...")) && len(c.params) < 64:
+		c.params = append(c.params, t.Name)
+	case t.Is(")"):
+		if c.next.Is("=>") {
+			for _, name := range c.params {
+				c.declared[name] = true
+			}
+		}
+		c.params = c.params[:0]
+	}
+}
+
 // follow keeps the chain of members.
 func (c *checker) follow() {
-	t := &c.now
+	t := c.now
 	switch {
 	case t.Kind == jstoken.Name && t.Role == jstoken.Member:
 		c.chain.members = [2]string{t.Name, c.chain.members[0]}
@@ -137,7 +169,7 @@ func (c *checker) called() bool { return c.next.Is("(") || c.next.Is("?.") }
 
 // name looks at a word, or at a key.
 func (c *checker) name() {
-	t := &c.now
+	t := c.now
 	if t.Role == jstoken.Key {
 		if t.Name == "__proto__" {
 			c.say(t, "proto", "")
@@ -176,7 +208,7 @@ func (c *checker) name() {
 
 // text looks at a string where it names a property or a module.
 func (c *checker) text() {
-	t := &c.now
+	t := c.now
 	value := jstoken.Unquote(t.Text)
 	switch {
 	case t.Role == jstoken.Key && value == "__proto__":
@@ -189,12 +221,12 @@ func (c *checker) text() {
 
 // member looks at the name of a property behind a point or in brackets.
 func (c *checker) member() {
-	at, name := &c.now, c.chain.members[0]
+	at, name := c.now, c.chain.members[0]
 	if at.Is("]") {
 		if c.last.Kind != jstoken.String {
 			return
 		}
-		at = &c.last
+		at = c.last
 	}
 	switch {
 	case name == "__proto__":

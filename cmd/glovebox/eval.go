@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,10 @@ prints nothing. What it writes to its console goes to stderr.
 The engine is JavaScriptCore of this system; it interprets, so that no memory of the worker can become executable. --jit
 lets its compilers run, behind the same wall.
 
+A file that ends in .mjs, and any code with --module, is a module: what it exports is printed as an object, without
+its functions. It imports what --modules gives: .js, .mjs and .json files below a folder, by their paths (import 'lib/a.js') or
+beside the module that asks (import './a.js'). import(…) in a script does too. Nothing else can be imported.
+
 The exit status is
   0  it came to a value                         5  another failure: memory, the worker died
   1  it threw, or is no JavaScript              6  its value has no JSON form, such as a function or a bigint
@@ -38,12 +43,14 @@ const evalExample = `glovebox eval '[1, 2, 3].map(x => x * 2)'
 glovebox eval -f report.js --timeout 500ms --memory 64MiB
 echo '({ now: Date.now() })' | glovebox eval --json
 glovebox eval --raw '"text without quotes"'
+glovebox eval --module 'export const answer = await Promise.resolve(42)'
+glovebox eval -f main.mjs --modules src
 glovebox eval --engine-info`
 
 // evalFlags are the flags of eval, as they were written.
 type evalFlags struct {
-	file, timeout, memory, jit, sandbox string
-	json, raw, strict, engine           bool
+	file, timeout, memory, jit, sandbox, modules string
+	json, raw, strict, engine, module            bool
 }
 
 func newEval() *cobra.Command {
@@ -59,6 +66,8 @@ func newEval() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the code; - is standard input, which is also taken when there is no code")
+	flags.BoolVar(&f.module, "module", false, "the code is a module, as it is in a file that ends in .mjs")
+	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported: .js, .mjs and .json, no links")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object: status, result or error, stdout and stderr of the console, usage, engine")
 	flags.BoolVar(&f.raw, "raw", false, "print a string as it is, without quotes")
 	flags.StringVar(&f.timeout, "timeout", "", "`time` that the code may take (default 5s)")
@@ -93,6 +102,11 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if opts.Limits, err = f.limits(); err != nil {
 		return err
 	}
+	if f.modules != "" {
+		if opts.Modules, err = folderModules(f.modules); err != nil {
+			return err
+		}
+	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	rt, err := js.New(ctx, opts)
@@ -109,7 +123,10 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 			fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
 		}
 	}
-	script := js.Script{Name: name, Code: code}
+	script := js.Script{Name: name, Code: code, Module: f.module || filepath.Ext(name) == ".mjs"}
+	if script.Module && f.file != "" && f.file != "-" {
+		script.Name = entryName(f.file, f.modules)
+	}
 	if f.json {
 		e, err := rt.Execute(ctx, script)
 		if err != nil {

@@ -235,11 +235,23 @@ func forkInit(m *cellproto.Launch, groups, fds []int) (pid, pidfd int, err error
 	if os.Geteuid() != 0 {
 		attr.AmbientCaps = ambientCaps
 	}
-	n := uintptr(null)
-	files := []uintptr{n, n, n, uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2]), uintptr(fds[3])}
+	files, last, err := initFiles(null, fds)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer unix.Close(last)
 	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", fdInit), []string{Name, ModeInit},
 		&syscall.ProcAttr{Dir: "/", Env: os.Environ(), Files: files, Sys: attr})
 	return pid, pidfd, err
+}
+
+// initFiles are the descriptors of an init by their numbers there. The standard
+// library moves them to numbers right above the highest, in the child: that one is
+// a copy above fdInit, lest the program of init be what lies there.
+func initFiles(null int, fds []int) (files []uintptr, last int, err error) {
+	last, err = unix.FcntlInt(uintptr(fds[3]), unix.F_DUPFD_CLOEXEC, fdInit+1)
+	n := uintptr(null)
+	return []uintptr{n, n, n, uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2]), uintptr(last)}, last, err
 }
 
 func (l *launcher) fail(slot uint64, err error) {

@@ -246,10 +246,12 @@ func checkPath(path string) error {
 	}
 	segments := strings.Split(path[1:], "/")
 	for i, s := range segments {
-		name, _, _ := strings.Cut(s, ";")
-		if plainName, err := url.PathUnescape(s); err == nil { // an escaped semicolon is one for some servers
-			name, _, _ = strings.Cut(plainName, ";")
+		// What is behind a semicolon is a parameter for some servers, an escaped one too.
+		open, err := url.PathUnescape(s)
+		if err != nil {
+			return err
 		}
+		name, _, _ := strings.Cut(open, ";")
 		if name == "." || name == ".." {
 			return fmt.Errorf("has a dot segment in its path")
 		}

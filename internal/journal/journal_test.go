@@ -54,7 +54,7 @@ func sample(t testing.TB, s Settings) (data []byte, ends []int, heads []Head) {
 		ends, heads = append(ends, len(m.Bytes)), append(heads, h)
 	}
 	mark(w.Head(), nil)
-	mark(w.Append(Record{TypeFeed, &Feed{Feed: 1, Seed: 7, Clock: 1000}, []byte("await tools.charge('é漢😀')")}))
+	mark(w.Append(Record{TypeFeed, &Feed{Feed: 1, Seed: 7, Clock: 1000, Source: 5}, []byte("await tools.charge('é漢😀')")}))
 	mark(w.Append(Record{TypeStart, w.NextCall("charge"), []byte("args 1")}))
 	mark(w.Append(Record{TypeStart, w.NextCall("charge"), []byte("args 2")}))
 	mark(w.Append(Record{TypeAnswer, &Answer{Call: 2}, []byte("value 2")}))
@@ -112,7 +112,7 @@ func TestEveryBit(t *testing.T) {
 		bound, free := optionsOf(t, s), optionsOf(t, s)
 		bound.Head = &heads[7]
 		seen := map[Kind]int{}
-		for i := range len(data) * 8 {
+		for i := 0; i < len(data)*8; i += stride {
 			data[i/8] ^= 1 << (i % 8)
 			for _, o := range []LoadOptions{bound, free} {
 				o.Each = func(r Record) error {
@@ -131,7 +131,7 @@ func TestEveryBit(t *testing.T) {
 			}
 			data[i/8] ^= 1 << (i % 8)
 		}
-		if _, err := Load(data, bound); err != nil || seen[Forged] < 1000 {
+		if _, err := Load(data, bound); err != nil || seen[Forged] < 1000/stride {
 			t.Errorf("the control: %v; %v", err, seen)
 		}
 	}
@@ -149,7 +149,7 @@ func TestEveryCut(t *testing.T) {
 	for at, head := range heads {
 		bound, counted, free := optionsOf(t, settings), optionsOf(t, settings), optionsOf(t, settings)
 		bound.Head, counted.Counter = &head, &head.Count
-		for n := range len(data) + 1 {
+		for n := 0; n <= len(data); n += stride {
 			whole := 0
 			for whole < len(ends) && ends[whole] <= n {
 				whole++
@@ -325,7 +325,7 @@ func rawInner(t Type, meta string, blob []byte) []byte {
 // proves part of S-21
 func TestOdd(t *testing.T) {
 	data, ends, _ := sample(t, settings)
-	feed, call := `{"feed":1,"clock":0}`, `{"call":1,"feed":1,"tool":"t","key":"`+strings.Repeat("0", 32)+`"}`
+	feed, call := `{"feed":1,"clock":0,"source":0}`, `{"call":1,"feed":1,"tool":"t","key":"`+strings.Repeat("0", 32)+`"}`
 	for name, c := range map[string][]struct {
 		t    Type
 		meta string
@@ -335,7 +335,8 @@ func TestOdd(t *testing.T) {
 		"other case": {{TypeFeed, `{"Feed":1,"clock":0}`, ""}}, "long s": {{TypeBudget, `{"u\u017fed":{}}`, ""}}, "unknown": {{TypeFeed, `{"feed":1,"clock":0,"x":1}`, ""}},
 		"not UTF-8": {{TypeStart, "{\"tool\":\"\xff\"}", ""}}, "half a pair": {{TypeStart, `{"tool":"\ud800"}`, ""}}, "deep": {{TypeFeed, strings.Repeat("[", MaxMeta), ""}},
 		"deep, ended": {{TypeFeed, strings.Repeat(`{"a":`, 12_000) + "1" + strings.Repeat("}", 1_000), ""}}, "behind": {{TypeFeed, feed + feed, ""}},
-		"meta too long": {{TypeFeed, feed + strings.Repeat(" ", MaxMeta), ""}}, "feed 2": {{TypeFeed, `{"feed":2,"clock":0}`, ""}}, "feed 0": {{TypeFeed, `{"feed":0,"clock":0}`, ""}},
+		"meta too long": {{TypeFeed, feed + strings.Repeat(" ", MaxMeta), ""}}, "source": {{TypeFeed, `{"feed":1,"clock":0,"source":2}`, "x"}}, "negative source": {{TypeFeed, `{"feed":1,"clock":0,"source":-1}`, "x"}},
+		"feed 2": {{TypeFeed, `{"feed":2,"clock":0}`, ""}}, "feed 0": {{TypeFeed, `{"feed":0,"clock":0}`, ""}},
 		"feed in a feed": {{TypeFeed, feed, ""}, {TypeFeed, `{"feed":2,"clock":0}`, ""}}, "call before a feed": {{TypeStart, call, ""}},
 		"call of another": {{TypeFeed, feed, ""}, {TypeStart, strings.Replace(call, `"feed":1`, `"feed":2`, 1), ""}}, "call 2": {{TypeFeed, feed, ""}, {TypeStart, strings.Replace(call, `"call":1`, `"call":2`, 1), ""}},
 		"call twice": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeAsk, call, ""}}, "no key": {{TypeFeed, feed, ""}, {TypeStart, `{"call":1,"feed":1,"tool":"t","key":""}`, ""}},
@@ -408,10 +409,10 @@ func TestMACsChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b, text := Chain{1}, Chain{2}, []byte("text")
-	if k.sum(a, text) == k.sum(b, text) || k.sum(a, text) != k.sum(a, text) {
+	if k.sum(a, text) == k.sum(b, text) {
 		t.Error("the mac of a record")
 	}
-	if k.check(a, text) == k.check(b, text) || k.check(a, text) != k.check(a, text) {
+	if k.check(a, text) == k.check(b, text) {
 		t.Error("the mac of a length")
 	}
 }

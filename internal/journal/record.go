@@ -10,7 +10,7 @@ import (
 // The bounds of a journal.
 const (
 	MaxMeta    = 64 << 10 // bytes of a record's meta
-	MaxBlob    = 16 << 20 // bytes of a record's blob
+	MaxBlob    = 33 << 20 // bytes of a record's blob: a source and a value of 16 MiB each
 	MaxRecords = 4 << 20
 	MaxBytes   = 1 << 30 // of a journal
 )
@@ -21,7 +21,7 @@ type Type byte
 // The types of records. Their numbers are the form's and never change.
 const (
 	TypeHeader     Type = 1 // Header: the first, and only there
-	TypeFeed       Type = 2 // Feed; the blob is its source
+	TypeFeed       Type = 2 // Feed; the blob is its source, and its inputs behind that
 	TypeStart      Type = 3 // Call: a tool is about to run; the blob is its arguments
 	TypeAsk        Type = 4 // Call: the guest waits for the host's own answer; the blob is its arguments
 	TypeAnswer     Type = 5 // Answer; the blob is the value
@@ -60,10 +60,10 @@ type Header struct {
 
 // Feed is a piece of source that was accepted, before it runs.
 type Feed struct {
-	Feed  uint64 `json:"feed"`           // 1, 2, 3 …
-	Seed  uint64 `json:"seed,omitzero"`  // of Math.random, of the session's first feed
-	Clock int64  `json:"clock"`          // what Date shows, in ms of the epoch
-	Input []byte `json:"input,omitzero"` // the bytes of its inputs, small ones
+	Feed   uint64 `json:"feed"`          // 1, 2, 3 …
+	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of the session's first feed
+	Clock  int64  `json:"clock"`         // what Date shows, in ms of the epoch
+	Source int    `json:"source"`        // how many bytes of the blob are source
 }
 
 // Call is a tool's call.

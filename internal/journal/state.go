@@ -55,6 +55,9 @@ func (s *State) check(r *Record) error {
 		if s.Open || m.Feed != s.Feed+1 {
 			return odd("feed %d after feed %d", m.Feed, s.Feed)
 		}
+		if m.Source < 0 || m.Source > len(r.Blob) {
+			return odd("a source of %d bytes in a blob of %d", m.Source, len(r.Blob))
+		}
 	case *Call:
 		if m.Call != s.Call+1 || m.Feed == 0 || m.Feed != s.Feed {
 			return odd("call %d of feed %d after call %d of feed %d", m.Call, m.Feed, s.Call, s.Feed)

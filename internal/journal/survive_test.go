@@ -331,6 +331,7 @@ func TestAppendFails(t *testing.T) {
 // TestCompact: a compacted journal goes on with the count, what was spent and the
 // session of the one it stands for, which its head refuses from then on. One with
 // something open is not compacted.
+// Long because of its controls.
 //
 // proves part of S-04 H-62
 func TestCompact(t *testing.T) {

@@ -101,14 +101,26 @@ func (e *Exception) Error() string { return "jsc: JavaScript threw" }
 
 // thrown makes an error of an exception that a call has left.
 func (c *Context) thrown(exception uintptr) error {
-	if c.ended {
-		c.ended = false
+	if c.terminated() {
 		return ErrTerminated
 	}
 	if exception == 0 {
 		return errors.New("jsc: the engine failed and threw nothing")
 	}
 	return &Exception{Value: c.keep(exception)}
+}
+
+// terminated tells, once, whether the time limit has ended what the last call ran.
+// That may be a job of a promise behind the call's own end: the call has a value
+// then, and the engine keeps the exception for the next call to take as its own.
+func (c *Context) terminated() bool {
+	if !c.ended {
+		return false
+	}
+	c.ended = false
+	var taken uintptr
+	c.fn.valueToNumber(c.ref, call(c.fn.valueMakeUndefined, c.ref), &taken)
+	return true
 }
 
 // Evaluate runs a script, its first line numbered line (1 or more), in the
@@ -121,7 +133,7 @@ func (r *Realm) Evaluate(source, name string, line int) (*Value, error) {
 	defer call(c.fn.stringRelease, url)
 	var exception uintptr
 	ref := call(c.fn.evaluateScript, r.ref, script, 0, url, uintptr(line), uintptr(unsafe.Pointer(&exception)))
-	if exception != 0 || ref == 0 {
+	if exception != 0 || ref == 0 || c.ended {
 		return nil, c.thrown(exception)
 	}
 	return c.keep(ref), nil
@@ -155,7 +167,7 @@ func (c *Context) Call(function, this *Value, args ...*Value) (*Value, error) {
 	var exception uintptr
 	ref := call(c.fn.objectCallAsFunction, c.ref, f, object, uintptr(len(words)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(words))), uintptr(unsafe.Pointer(&exception)))
-	if exception != 0 || ref == 0 {
+	if exception != 0 || ref == 0 || c.ended {
 		return nil, c.thrown(exception)
 	}
 	return c.keep(ref), nil

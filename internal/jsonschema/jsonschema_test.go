@@ -161,7 +161,7 @@ func TestHostileSchemas(t *testing.T) {
 		} else if len(err.Error()) > 600 {
 			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 		}
-		if d := time.Since(start); d > 200*time.Millisecond {
+		if d := time.Since(start); d > time.Second {
 			t.Errorf("%s took %v", name, d)
 		}
 	}
@@ -203,6 +203,7 @@ func TestSteps(t *testing.T) {
 		"pattern":      {`{"pattern":"(a|aa|aaa)*b$"}`, long, "aab", true},
 		"length":       {`{"maxLength":9}`, long + long, "a", true},
 		"names":        {`{"patternProperties":{"^(a*)*$":{}}}`, map[string]any{long: 1.0, long + "a": 1.0, long + "b": 1.0}, map[string]any{"a": 1.0}, true},
+		"multiples":    {`{"items":{"multipleOf":1e-99}}`, slices.Repeat([]any{1e300}, 10_000), []any{1.0}, true},
 		"big program":  {`{"pattern":"^(a{500}){2}$"}`, long[:20_000], "a", false},
 		"items":        {`{"items":{"allOf":[{},{},{},{}]}}`, many, []any{1.0}, true},
 		"recursion":    {`{"items":{"$ref":"#"}}`, deep, []any{[]any{}}, true},
@@ -219,7 +220,7 @@ func TestSteps(t *testing.T) {
 		if err := s.Validate(c.value, DefaultSteps); err != error(ErrSteps) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 10*time.Second { // without the steps: for ever
 			t.Errorf("%s took %v", name, d)
 		}
 		if c.small == nil {

@@ -207,11 +207,14 @@ func (c *checker) number(s *Schema, f float64) *misfit {
 		return no("exclusiveMinimum", "must be above %v", *s.ExclusiveMinimum)
 	case s.ExclusiveMaximum != nil && f >= *s.ExclusiveMaximum:
 		return no("exclusiveMaximum", "must be below %v", *s.ExclusiveMaximum)
-	case s.MultipleOf != nil && !new(big.Rat).Quo(rat(f), s.MultipleOf).IsInt():
-		return no("multipleOf", "must be a multiple of %s", s.MultipleOf.RatString())
+	case s.MultipleOf == nil:
+		return nil
 	}
-	if s.MultipleOf != nil {
-		c.steps -= 10
+	if c.steps -= 40; c.steps < 0 { // numbers of hundreds of digits
+		return outOfSteps
+	}
+	if !new(big.Rat).Quo(rat(f), s.MultipleOf).IsInt() {
+		return no("multipleOf", "must be a multiple of %s", s.MultipleOf.RatString())
 	}
 	return nil
 }

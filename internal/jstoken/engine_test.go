@@ -155,6 +155,48 @@ func TestSlashesAsTheEngine(t *testing.T) {
 	}
 }
 
+// What is a comment is what the engine says: behind it a parenthesis is nothing,
+// elsewhere it is one that is never closed.
+//
+// proves part of H-48
+func TestCommentsAsTheEngine(t *testing.T) {
+	comments := 0
+	texts := []string{
+		"// (", "/* ( */", "/* ( *", "<!-- (", "a <!-- (", "a <!- (", "a < !-- (", "a <!--\n(", "--> (", " --> (", "\n--> (", "a\n--> (", "a --> (", "a;--> (", "a;\n --> (", "/**/--> (", "/*\n*/--> (",
+		"a/*\n*/--> (", "a/**/--> (", "a/*\u2028*/ --> (", "a\u2029--> (", "a\r--> (", "a /* */ /* \n */ --> (", "a /* \n */ /* */ --> (", "a // \n --> (", "'\\\n'--> (", "`\n`--> (", "a\n-- > (", "a\n-->(",
+		"/a/<!-- (", "`${a<!-- (\n}`", "`<!-- ${1}(`", "'<!--' + (", "a\n/*\n*//*(*/", "#!(", "a\n#!(", " #!(", "// \u2028(", "// \u2029(", "// \u0085(", "// \v(", "/*/ (", "/*/*/ (", "/**/ (", "/***/ (", "a\u00a0\n-->(",
+		"a\ufeff\n\ufeff-->(", "a\u0085b (", "a\u180eb (", "\ufeff-->(", "\ufeff#!(",
+	}
+	rt := engine(t)
+	for i, took := range parses(t, rt, texts) {
+		if strings.HasPrefix(texts[i], "#!") || strings.HasPrefix(strings.TrimPrefix(texts[i], "\ufeff"), "-->") {
+			continue // parses puts a line before it
+		}
+		tz := New(texts[i], Options{})
+		for tz.Next().Kind != EOF {
+		}
+		if took {
+			comments++
+		}
+		if took != (tz.Problem() == nil) {
+			t.Errorf("%q: the engine takes it: %v; %+v", texts[i], took, tz.Problem())
+		}
+	}
+	if comments < 20 {
+		t.Errorf("only %d", comments)
+	}
+	// What can only stand at the beginning is read there.
+	for text, want := range map[string]bool{"#!(": true, " #!(": false, "\ufeff#!(": false, "-->(": true, "/**/-->(": true, "/*\n*/-->(": true, "\ufeff-->(": true, "1-->(": false} {
+		_, err := rt.Eval(context.Background(), text)
+		tz := New(text, Options{})
+		for tz.Next().Kind != EOF {
+		}
+		if (err == nil) != (tz.Problem() == nil) || want != (err == nil) {
+			t.Errorf("%q: the engine says %v, the tokens %+v", text, err, tz.Problem())
+		}
+	}
+}
+
 // The same of texts that are put together by chance.
 //
 // proves part of H-48

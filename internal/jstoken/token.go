@@ -112,9 +112,9 @@ type Tokenizer struct {
 	machine
 }
 
-// New returns a Tokenizer at the beginning of a text. Text that is not UTF-8 is
-// taken as the engine gets it: halves of surrogate pairs in three bytes, and
-// U+FFFD for every other byte.
+// New returns a Tokenizer at the beginning of a text. In text that is not UTF-8
+// halves of surrogate pairs are taken as three bytes, and every other byte as
+// one U+FFFD.
 func New(source string, opts Options) *Tokenizer {
 	t := &Tokenizer{src: source, opts: opts, line: 1}
 	t.stack = append(make([]frame, 0, 64), frame{kind: program})

@@ -20,7 +20,7 @@ func TestDerive(t *testing.T) {
 	seen := map[string]string{}
 	for _, id := range []string{"a", "b"} {
 		for _, purpose := range []string{"", "x", "xy", "journal records", "journal head"} {
-			for _, owner := range []string{"", "y", "yz", "x\x01y", strings.Repeat("o", MaxOwner)} {
+			for _, owner := range []string{"", "y", "z", "yz", "zy", "x\x01y", strings.Repeat("o", MaxOwner)} {
 				k, err := r.Derive(id, purpose, []byte(owner))
 				if err != nil || len(k) != Size {
 					t.Fatal(err)

@@ -50,9 +50,7 @@ x = function* () { yield; yield* a; yield /re/; const b = yield c }
 
 func joined() (all []string) {
 	src := strings.Join(accepted[:len(accepted)-1], ";\n") + "\n() => {}\n/x/g.test(y)\na\n++b"
-	for _, s := range accepted[:len(accepted)-1] {
-		all = append(all, s)
-	}
+	all = append(all, accepted[:len(accepted)-1]...)
 	return append(all, src)
 }
 

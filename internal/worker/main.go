@@ -18,6 +18,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,12 +35,17 @@ const channel = 0
 var modes = map[string]jsc.Mode{"interpreter": jsc.Interpreter, "baseline": jsc.Baseline, "full": jsc.Full}
 
 // Main is the worker's life. args are its own path, the engine's mode, "wasm" or
-// "nowasm", the path of the engine's library, and the files that the library may
+// "nowasm", the bytes of the heap before it is first collected, the path of the
+// engine's library, and the files that the library may
 // map. The calling goroutine is locked to its thread. The exit code is 0 when
 // the host has ended the conversation, 2 for wrong arguments, 1 otherwise.
 func Main(args []string) int {
 	begin := time.Now()
-	if len(args) < 4 || args[2] != "wasm" && args[2] != "nowasm" {
+	var heap int64
+	if len(args) >= 5 {
+		heap, _ = strconv.ParseInt(args[3], 10, 64)
+	}
+	if heap <= 0 || args[2] != "wasm" && args[2] != "nowasm" {
 		fmt.Fprintln(os.Stderr, "glovebox-js: started by Glovebox, not by hand")
 		return 2
 	}
@@ -50,8 +56,8 @@ func Main(args []string) int {
 	}
 	debug.SetGCPercent(200)
 	s := &server{in: wire.NewReader(socket(channel), wire.Host), out: wire.NewWriter(socket(channel)), begin: begin}
-	options := jsc.Options{Mode: mode, WebAssembly: args[2] == "wasm", Files: args[4:]}
-	if err := s.start(options, args[3]); err != nil {
+	options := jsc.Options{Mode: mode, WebAssembly: args[2] == "wasm", Heap: heap, Files: args[5:]}
+	if err := s.start(options, args[4]); err != nil {
 		s.fatal("setup_failed", err)
 		return 1
 	}

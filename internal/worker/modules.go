@@ -397,7 +397,12 @@ func (s *server) named(name, source, kind string) (*module, error) {
 	var m *module
 	if kind == "json" {
 		m = s.add(name, true)
-		if err := s.do(modJSON, m.number, name, source); err != nil {
+		err := s.do(modJSON, m.number, name, source)
+		if thrown := new(jsc.Exception); errors.As(err, &thrown) {
+			thrown.Value.Release()
+			return nil, refuse("SyntaxError", "%s is no JSON", name)
+		}
+		if err != nil {
 			return nil, err
 		}
 		m.parsed = &script.Module{Exports: []script.Export{{Name: "default", Local: "default", Fixed: true, Request: -1}}}

@@ -257,6 +257,12 @@ func (s *server) runUnit(u *unit) (*unit, error) {
 
 // exports is what a module of the host's has come to.
 func (s *server) exports(e *evaluation) error {
+	nothing := s.js.Undefined()
+	defer nothing.Release()
+	if _, err := s.ask(opSettle, nothing); err != nil { // says what was rejected and never handled
+		return err
+	}
+	s.value, s.failure = nil, nil
 	if e.why != nil {
 		return &jsc.Exception{Value: s.js.Keep(e.why)}
 	}

@@ -137,20 +137,20 @@
   }
 
   // subscribe is then, which would ask a promise for its constructor, and that for
-  // its species: for as long as it asks, the promise has one of ours. One that
-  // takes none is asked in a job, with nothing of ours below it. It answers whether
-  // this is a promise; none is told so later.
+  // its species: for as long as it asks, the promise has one of ours. One that does
+  // not let it have that is asked in a job of its own, with nothing of ours below.
   function subscribe(promise, good, bad, none) {
     const own = describe(promise, "constructor"), maker = { __proto__: null, value: ours, writable: true, enumerable: false, configurable: true }
     if (!define(promise, "constructor", maker)) {
-      apply(then, pure(apply(then, done, [later(then, promise, [good, bad])])), [undefined, none])
-      return true
+      const asked = pure(apply(then, done, [later(then, promise, [good, bad])]))
+      apply(then, asked, [undefined, none])
+      return
     }
     let seen = true
     try { apply(then, promise, [good, bad]) } catch { seen = false }
     if (own === undefined) remove(promise, "constructor")
     else define(promise, "constructor", bare(own))
-    return seen
+    if (!seen) none()
   }
   function bare(descriptor) {
     below(descriptor, null)
@@ -163,7 +163,8 @@
     const mine = ++turn // what an earlier evaluation awaited answers no later one
     if (typeof value === "object" && value !== null && isPromise(value)) {
       const end = (f) => (v) => { if (mine === turn && !settled) { settled = true; f(v) } }
-      if (subscribe(value, end(result), end(explain), end(() => result(value)))) return
+      subscribe(value, end(result), end(explain), end(() => result(value)))
+      return
     }
     settled = true
     result(value)
