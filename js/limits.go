@@ -127,11 +127,6 @@ const (
 	noticeBytes = 64 << 10
 )
 
-// heap is how many bytes the engine's heap has before it is collected for the
-// first time: a thirty-second of the memory, and at most the 32 MiB that the
-// engine's own program has. With more of a small memory, garbage ended workers.
-func (l *Limits) heap() int64 { return min(max(l.MemoryBytes/32, 1<<20), 32<<20) }
-
 // wire are the limits that the worker is told of.
 func (l *Limits) wire() wire.Limits {
 	return wire.Limits{

@@ -30,11 +30,6 @@ type Options struct {
 	Mode        Mode
 	WebAssembly bool // have WebAssembly; by default the engine is told to have none
 
-	// Heap is how many bytes of objects there may be before the first collection. A
-	// context of the C API has 1 MiB, which 0 leaves: a program that makes much collects
-	// often, and takes a fifth longer than in the engine's own program, which has 32 MiB.
-	Heap int64
-
 	// Files are all that may be mapped with the engine, absolute names without
 	// symbolic links. Nil means Library.Files, which takes some milliseconds to find out.
 	Files []string
@@ -69,9 +64,6 @@ func (o Options) settings() ([]string, error) {
 		list = append(list, "JSC_useJIT=1")
 	default:
 		return nil, fmt.Errorf("jsc: there is no %v", o.Mode)
-	}
-	if o.Heap > 0 {
-		list = append(list, fmt.Sprintf("JSC_smallHeapSize=%d", o.Heap))
 	}
 	if o.WebAssembly {
 		list = append(list, "JSC_useWasm=1")

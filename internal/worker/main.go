@@ -18,7 +18,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,17 +34,17 @@ const channel = 0
 var modes = map[string]jsc.Mode{"interpreter": jsc.Interpreter, "baseline": jsc.Baseline, "full": jsc.Full}
 
 // Main is the worker's life. args are its own path, the engine's mode, "wasm" or
-// "nowasm", the bytes of the heap before it is first collected, the path of the
-// engine's library, and the files that the library may
+// "nowasm", the path of the engine's library, and the files that the library may
 // map. The calling goroutine is locked to its thread. The exit code is 0 when
 // the host has ended the conversation, 2 for wrong arguments, 1 otherwise.
+//
+// With one argument, "transform", the worker has no engine: see transform.go.
 func Main(args []string) int {
 	begin := time.Now()
-	var heap int64
-	if len(args) >= 5 {
-		heap, _ = strconv.ParseInt(args[3], 10, 64)
+	if len(args) == 2 && args[1] == wire.TransformMode {
+		return transformMain()
 	}
-	if heap <= 0 || args[2] != "wasm" && args[2] != "nowasm" {
+	if len(args) < 4 || args[2] != "wasm" && args[2] != "nowasm" {
 		fmt.Fprintln(os.Stderr, "glovebox-js: started by Glovebox, not by hand")
 		return 2
 	}
@@ -56,8 +55,8 @@ func Main(args []string) int {
 	}
 	debug.SetGCPercent(200)
 	s := &server{in: wire.NewReader(socket(channel), wire.Host), out: wire.NewWriter(socket(channel)), begin: begin}
-	options := jsc.Options{Mode: mode, WebAssembly: args[2] == "wasm", Heap: heap, Files: args[5:]}
-	if err := s.start(options, args[4]); err != nil {
+	options := jsc.Options{Mode: mode, WebAssembly: args[2] == "wasm", Files: args[4:]}
+	if err := s.start(options, args[3]); err != nil {
 		s.fatal("setup_failed", err)
 		return 1
 	}

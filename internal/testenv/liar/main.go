@@ -166,7 +166,7 @@ func (l *liar) take(s *script.Step) error {
 }
 
 func (l *liar) hello(s *script.Step) error {
-	lib, err := library.Inspect(os.Args[4])
+	lib, err := library.Inspect(os.Args[3])
 	if err != nil {
 		return err
 	}
