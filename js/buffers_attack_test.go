@@ -47,7 +47,7 @@ const trickWorld = memoryWorld + `{
 // after at most as much as the budget there is a RangeError.
 //
 // proves part of G-06
-func TestBufferTricks(t *testing.T) {
+func TestBufferTricksAsRoot(t *testing.T) {
 	for _, jit := range []js.JIT{"", js.Full} {
 		bufferTricks(t, jit)
 	}
@@ -75,7 +75,7 @@ func bufferTricks(t *testing.T, jit js.JIT) {
 
 // What is not kept is given back while it is needed, without an end of the
 // script: a program may make many times its budget.
-func TestBuffersAreGivenBack(t *testing.T) {
+func TestBuffersAreGivenBackAsRoot(t *testing.T) {
 	rt := memoryRuntime(t, "", js.Limits{MemoryBytes: 128 << 20, BufferBytes: 12 << 20, TimeoutMS: 60_000})
 	for _, code := range []string{
 		"new Uint8Array(1 << 20)", "new Uint8Array(5 << 20)", "new ArrayBuffer(3 << 20).slice(1)", "new Uint8Array(1 << 20).subarray(1).buffer", "new ArrayBuffer(1 << 20).transfer(2 << 20)",

@@ -73,7 +73,7 @@ func bomb(code string, times int) string {
 // budget again.
 //
 // proves part of G-06
-func TestBufferBombs(t *testing.T) {
+func TestBufferBombsAsRoot(t *testing.T) {
 	limits := js.Limits{MemoryBytes: 96 << 20, BufferBytes: 12 << 20, TimeoutMS: 60_000, HostCalls: 1 << 20}
 	rt := memoryRuntime(t, "", limits)
 	rows := memoryRows(t)
@@ -99,9 +99,9 @@ func TestBufferBombs(t *testing.T) {
 	}
 }
 
-// The control of TestBufferBombs: without the charge the same programs get through, or the
+// The control of TestBufferBombsAsRoot: without the charge the same programs get through, or the
 // kernel ends the worker.
-func TestBufferBombsUncharged(t *testing.T) {
+func TestBufferBombsUnchargedAsRoot(t *testing.T) {
 	limits := js.Limits{MemoryBytes: 96 << 20, BufferBytes: 64 << 30, TimeoutMS: 60_000, HostCalls: 1 << 20}
 	rt := memoryRuntime(t, "", limits)
 	for _, row := range memoryRows(t) {
@@ -122,7 +122,7 @@ func TestBufferBombsUncharged(t *testing.T) {
 // what bounds it.
 //
 // proves part of G-06 G-15
-func TestUncharged(t *testing.T) {
+func TestUnchargedAsRoot(t *testing.T) {
 	limits := js.Limits{MemoryBytes: 96 << 20, TimeoutMS: 5_000, HardMS: 60_000}
 	rt, n := memoryRuntime(t, "", limits), 0
 	for _, row := range memoryRows(t) {

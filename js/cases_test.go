@@ -119,7 +119,7 @@ func caseEval(t *testing.T, rt *js.Runtime, code string) string {
 }
 
 // Every file has exactly its own outcome, and nothing is left of its worker.
-func TestJSCases(t *testing.T) {
+func TestJSCasesAsRoot(t *testing.T) {
 	entries, err := os.ReadDir(jsCases)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ var kilobyte = string(make([]byte, 1<<10))
 // away again counts too.
 //
 // proves part of B-12
-func TestLiarAmplifies(t *testing.T) {
+func TestLiarAmplifiesAsRoot(t *testing.T) {
 	l := openLiars(t, Options{})
 	ratio, of := 0.0, ""
 	for name, parts := range grown() {

@@ -13,7 +13,7 @@ import (
 // and calls of a step that is over, end the runtime; an honest step goes through.
 //
 // proves part of T-11
-func TestLiarSteps(t *testing.T) {
+func TestLiarStepsAsRoot(t *testing.T) {
 	l := openLiars(t, Options{Limits: Limits{TimeoutMS: 1000}})
 	waits := func(id, answers int) script.Step { return frame(wire.TypeWaiting, id, answers) }
 	step := func(rt *Runtime) error { _, err := rt.Start(context.Background(), Script{Code: "1"}); return err }
