@@ -68,6 +68,7 @@ internal/jsc/library: golang.org/x/sys/...
 internal/jsc:        internal/jsc/library github.com/ebitengine/purego golang.org/x/sys/...
 internal/worker/bootstrap: internal/jsc
 internal/script:
+internal/transform: github.com/evanw/esbuild/pkg/api
 tests internal/worker/bootstrap: internal/jsc/library internal/wire
 
 # What would confine the worker on macOS, where it does not run.
@@ -78,9 +79,10 @@ internal/seatbelt:   github.com/ebitengine/purego golang.org/x/sys/...
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 redteam:             api languages internal/cell internal/landlock golang.org/x/sys/... golang.org/x/tools/txtar
-internal/worker:     internal/worker/bootstrap internal/script internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
+internal/worker:     internal/worker/bootstrap internal/script internal/transform internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
+tests js: internal/script
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js

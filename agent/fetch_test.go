@@ -34,7 +34,7 @@ type site struct {
 	body string
 }
 
-func newSite(t *testing.T, h http.HandlerFunc) *site {
+func newSite(t testing.TB, h http.HandlerFunc) *site {
 	t.Helper()
 	s := &site{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func (loopbackNames) LookupNetIP(context.Context, string, string) ([]netip.Addr,
 var onLoopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // newFetcher is one that reaches loopback.
-func newFetcher(t *testing.T, o FetchOptions) *Fetcher {
+func newFetcher(t testing.TB, o FetchOptions) *Fetcher {
 	t.Helper()
 	if o.AllowAddresses == nil {
 		o.AllowAddresses = onLoopback

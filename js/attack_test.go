@@ -19,7 +19,7 @@ found === null`
 // The codec's realm stays hidden from a guest that has used up its stack.
 //
 // proves part of G-07
-func TestHiddenRealm(t *testing.T) {
+func TestHiddenRealmAsRoot(t *testing.T) {
 	rt := open(t, js.Options{StrictEval: true, Limits: js.Limits{TimeoutMS: 60_000}})
 	if got := text(t, rt, leak); got != "true" {
 		t.Error("an object of another realm was reached")

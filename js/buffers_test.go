@@ -49,9 +49,9 @@ const memoryWorld = `{
 	define("grown", (m, by) => { m.grow(by); return m }); 0
 }`
 
-func memoryRuntime(t *testing.T, limits js.Limits) *js.Runtime {
+func memoryRuntime(t *testing.T, jit js.JIT, limits js.Limits) *js.Runtime {
 	t.Helper()
-	rt := open(t, js.Options{Limits: limits, Allow: []string{"WebAssembly", "Atomics"}})
+	rt := open(t, js.Options{JIT: jit, Limits: limits, Allow: []string{"WebAssembly", "Atomics"}})
 	if err := rt.Bind(ctx, "bytes", func(n int) []byte { return make([]byte, n) }); err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +73,9 @@ func bomb(code string, times int) string {
 // budget again.
 //
 // proves part of G-06
-func TestBufferBombs(t *testing.T) {
+func TestBufferBombsAsRoot(t *testing.T) {
 	limits := js.Limits{MemoryBytes: 96 << 20, BufferBytes: 12 << 20, TimeoutMS: 60_000, HostCalls: 1 << 20}
-	rt := memoryRuntime(t, limits)
+	rt := memoryRuntime(t, "", limits)
 	rows := memoryRows(t)
 	if len(rows) < 40 {
 		t.Fatalf("%d rows", len(rows))
@@ -99,11 +99,11 @@ func TestBufferBombs(t *testing.T) {
 	}
 }
 
-// The control of TestBufferBombs: without the charge the same programs get through, or the
+// The control of TestBufferBombsAsRoot: without the charge the same programs get through, or the
 // kernel ends the worker.
-func TestBufferBombsUncharged(t *testing.T) {
+func TestBufferBombsUnchargedAsRoot(t *testing.T) {
 	limits := js.Limits{MemoryBytes: 96 << 20, BufferBytes: 64 << 30, TimeoutMS: 60_000, HostCalls: 1 << 20}
-	rt := memoryRuntime(t, limits)
+	rt := memoryRuntime(t, "", limits)
 	for _, row := range memoryRows(t) {
 		if row.want != "RangeError" {
 			continue
@@ -111,7 +111,7 @@ func TestBufferBombsUncharged(t *testing.T) {
 		v, err := rt.Eval(ctx, bomb(row.code, 24))
 		switch {
 		case js.KindOf(err) == js.MemoryLimit:
-			rt = memoryRuntime(t, limits)
+			rt = memoryRuntime(t, "", limits)
 		case err != nil || v.String() != `["nothing"]`:
 			t.Errorf("%s: %s, %v", row.code, v, err)
 		}
@@ -122,9 +122,9 @@ func TestBufferBombsUncharged(t *testing.T) {
 // what bounds it.
 //
 // proves part of G-06 G-15
-func TestUncharged(t *testing.T) {
+func TestUnchargedAsRoot(t *testing.T) {
 	limits := js.Limits{MemoryBytes: 96 << 20, TimeoutMS: 5_000, HardMS: 60_000}
-	rt, n := memoryRuntime(t, limits), 0
+	rt, n := memoryRuntime(t, "", limits), 0
 	for _, row := range memoryRows(t) {
 		if row.want == "absent" || row.want == "RangeError" {
 			continue
@@ -136,7 +136,7 @@ func TestUncharged(t *testing.T) {
 			t.Errorf("%s: %v, not %s", row.code, err, row.want)
 		}
 		if e != nil && e.Kind == js.MemoryLimit {
-			rt = memoryRuntime(t, limits)
+			rt = memoryRuntime(t, "", limits)
 		} else if got := text(t, rt, "'alive'"); got != `"alive"` {
 			t.Errorf("%s, afterwards: %s", row.code, got)
 		}

@@ -93,7 +93,7 @@ func badFrames(kind wire.Kind, good []byte, bad [][]byte) map[string][]script.St
 // message in its place goes through.
 //
 // proves part of T-11
-func TestLiarRows(t *testing.T) {
+func TestLiarRowsAsRoot(t *testing.T) {
 	l := openLiars(t, Options{})
 	for _, kind := range wire.Types(wire.Worker) {
 		row, ok := hostile[kind.Type]
@@ -136,7 +136,7 @@ func TestLiarRows(t *testing.T) {
 // it from starting, within bounds.
 //
 // proves part of T-11
-func TestLiarGreets(t *testing.T) {
+func TestLiarGreetsAsRoot(t *testing.T) {
 	l := openLiars(t, Options{})
 	hello, seal, ready, rest := greeting[0], greeting[1], greeting[2], script.Step{Do: script.Rest}
 	cases := map[string][]script.Step{

@@ -129,7 +129,7 @@ func TestLiarTalks(t *testing.T) {
 // Floods of each kind end at a limit, in bounded time and memory.
 //
 // proves part of T-11 B-03
-func TestLiarFloods(t *testing.T) {
+func TestLiarFloodsAsRoot(t *testing.T) {
 	var shown atomic.Int64
 	const most = 64 << 10
 	l := openLiars(t, Options{Limits: Limits{ConsoleBytes: most, HostWaitMS: 2000}, Console: func(_ Level, s string) { shown.Add(int64(len(s)) + 1) }})
@@ -203,7 +203,7 @@ func TestLiarCountsNoCalls(t *testing.T) {
 // they break, at its time.
 //
 // proves part of T-11 B-13
-func TestLiarStalls(t *testing.T) {
+func TestLiarStallsAsRoot(t *testing.T) {
 	l := openLiars(t, Options{Limits: Limits{TimeoutMS: 400, HardMS: 600, HostWaitMS: 900, CPUMS: 20_000, WriteStallMS: 300}})
 	large := func(rt *Runtime) error {
 		_, err := rt.Eval(context.Background(), strings.Repeat(" ", 8<<20))

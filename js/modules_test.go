@@ -45,6 +45,7 @@ var library = map[string]string{
 	"engine":  "export const a = 1; a b",
 	"odd\"s":  "export const weird = 1; export { weird as 'a b', weird as __proto__, weird as then_ }",
 	"self":    "import * as self from 'self'; export { self }; export const n = Object.keys(self).join()",
+	"fn":      "export let f = function () { return this === undefined }; export const swap = () => { f = () => 'swapped' }; export default class { static name2 = 1 }",
 	"thenner": "export function then(resolve) { resolve('then') }",
 }
 
@@ -59,6 +60,10 @@ func TestModules(t *testing.T) {
 			`{"r":[null,"Module","a,c,default,inc,m",false,1]}`},
 		{"import * as b from 'lib/b.js'; const r = []; for (const f of [() => { b.c = 1 }, () => { b.m = 1 }, () => { delete b.c }, () => { b.x = 1 }, () => Object.defineProperty(b, 'c', { value: 2 })]) try { f(); r.push('?') } catch (e) { r.push(e.name) } export { r }",
 			`{"r":["TypeError","TypeError","TypeError","TypeError","TypeError"]}`},
+		{"import { f, swap } from 'fn'\nconst before = f()\nlet x = 1\nf()\nconst o = { f }, g = ((f) => f)(2), h = ({ f }) => f; swap(); export const r = [before, (f)(), o.f(), g, h({ f: 3 }), f?.(), typeof f, `${f()}`, f`x`, [f].length, new (class { f = f; m() { return this.f() } })().m(), (() => { let f = 4; return f })(), eval('typeof f')]",
+			`{"r":[true,"swapped",false,2,3,"swapped","function","swapped","swapped",1,"swapped",4,"undefined"]}`},
+		{"export { default } from 'fn'; import K, { f } from 'fn'; let e = []; for (const bad of [() => { f = 1 }, () => { [f] = [1] }, () => { ({ f } = {}) }, () => { for (f of [1]) ; }, () => f++]) try { bad() } catch (x) { e.push(x.name) } export const r = [e, K.name2]",
+			`{"r":[["TypeError","TypeError","TypeError","TypeError","TypeError"],1]}`},
 		{"import { n } from 'a'; let r; try { n = 1 } catch (e) { r = e.name } export { r }", `{"r":"TypeError"}`},
 		{"import { twice } from 'a'; let r; try { twice = 1 } catch (e) { r = e.name } export { r }", `{"r":"TypeError"}`},
 		{"import { even, first } from 'even'; import { odd, thisIs } from 'odd'; export const r = [even(10), odd(10), first, thisIs]", `{"r":[true,false,true,true]}`},

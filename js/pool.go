@@ -37,6 +37,7 @@ type Pool struct {
 	host    *cell.Host
 
 	tokens chan struct{} // one for each worker that may still be started
+	making chan struct{} // the turn of a transform, which has a worker beside them
 	ready  chan *worker
 	refill chan struct{}
 
@@ -113,13 +114,14 @@ func newPool(o Options, size PoolOptions) (*Pool, *cell.Config, error) {
 		return nil, nil, &Error{Kind: EngineMissing, Message: err.Error(), Err: err}
 	}
 	p.files = slices.DeleteFunc(files, func(f string) bool { return f == program })
+	p.making = make(chan struct{}, 1)
 	p.tokens, p.ready = make(chan struct{}, p.size.Max), make(chan *worker, p.size.Max)
 	for range p.size.Max {
 		p.tokens <- struct{}{}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p, &cell.Config{
-		Mode: mode, InitPath: o.InitPath, Armed: min(size.Warm, 1), MaxCells: p.size.Max, MaxWaiting: most,
+		Mode: mode, InitPath: o.InitPath, Armed: min(size.Warm, 1), MaxCells: p.size.Max + 1, MaxWaiting: most,
 		Max: api.MaxLimits(runtime.NumCPU(), 64<<30), Log: o.Log,
 		Worker: &cell.Worker{Program: program, Files: p.files, Limits: p.limits.cell()},
 	}, nil

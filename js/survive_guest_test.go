@@ -193,7 +193,7 @@ func TestRecursion(t *testing.T) {
 // A million console lines are a value in the end, and no more than their limit.
 //
 // proves part of B-13 G-16
-func TestMillionLines(t *testing.T) {
+func TestMillionLinesAsRoot(t *testing.T) {
 	lines := 0
 	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 120_000, HardMS: 180_000}, Console: func(js.Level, string) { lines++ }})
 	if got := text(t, rt, "for (let i = 0; i < 1_000_000; i++) console.log(i); 'over'"); got != `"over"` {

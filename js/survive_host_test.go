@@ -36,18 +36,18 @@ func TestFiftyRuntimes(t *testing.T) {
 		{"Object.prototype.mine = 1; Array.prototype.map = null; 'spoilt'", `"spoilt"`}, {"typeof mine + typeof [].map", `"undefinedfunction"`}, {"new Array(2 ** 32 - 1).fill(0)", "memory_limit"}, {"throw new TypeError('x')", "thrown TypeError"},
 		{"new Promise(() => {})", "never_settles Error"}, {"'x'.repeat(1 << 20).length", "1048576"}, {"(function f() { f() })()", "thrown RangeError"},
 	}
-	var all sync.WaitGroup
-	var runtimes []*js.Runtime
-	for range 50 {
-		rt, err := p.Checkout(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		runtimes = append(runtimes, rt)
-	}
-	for i, rt := range runtimes {
+	var all, ready sync.WaitGroup
+	ready.Add(50)
+	for i := range 50 {
 		all.Go(func() {
+			rt, err := p.Checkout(ctx)
+			ready.Done()
+			if err != nil {
+				t.Error(err)
+				return
+			}
 			defer rt.Close()
+			ready.Wait() // all fifty live
 			program := programs[i%len(programs)]
 			if got := caseEval(t, rt, program[0]); got != program[1] {
 				t.Errorf("%s: %s, not %s", program[0], got, program[1])

@@ -45,11 +45,16 @@ type Engine struct {
 
 // start starts a worker and waits until it has sealed itself and said so.
 func (p *Pool) start(ctx context.Context) (*worker, error) {
+	return p.startAs(ctx, p.argv(), (*worker).greet)
+}
+
+// startAs starts a worker of some kind.
+func (p *Pool) startAs(ctx context.Context, argv []string, greet func(*worker, *Pool) error) (*worker, error) {
 	life, cancel := context.WithCancel(context.Background())
 	w := &worker{cancel: cancel, done: make(chan struct{})}
 	begun := make(chan *cell.Channel, 1)
 	job := &cell.Job{
-		Profile: cell.WorkerProfile, Argv: p.argv(),
+		Profile: cell.WorkerProfile, Argv: argv,
 		Env: []string{"LANG=C.UTF-8", "TZ=UTC"}, Limits: p.limits.cell(),
 	}
 	go func() {
@@ -69,7 +74,7 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 	}
 	w.speak(&p.limits)
 	defer context.AfterFunc(ctx, func() { _ = w.ch.SetDeadline(time.Unix(1, 0)) })()
-	if err := w.greet(p); err != nil {
+	if err := greet(w, p); err != nil {
 		if isTimeout(err) {
 			w.end()
 			return nil, tooLate(caller)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +30,10 @@ prints nothing. What it writes to its console goes to stderr.
 The engine is JavaScriptCore of this system; it interprets, so that no memory of the worker can become executable. --jit
 lets its compilers run, behind the same wall.
 
-A file that ends in .mjs, and any code with --module, is a module: what it exports is printed as an object, without
-its functions. It imports what --modules gives: .js, .mjs and .json files below a folder, by their paths (import 'lib/a.js') or
-beside the module that asks (import './a.js'). import(…) in a script does too. Nothing else can be imported.
+A file that ends in .mjs, .ts, .mts, .tsx or .jsx, and any code with --module, is a module: what it exports is printed as an
+object, without its functions. It imports what --modules gives: such files, .js and .json below a folder, by their
+paths (import 'lib/a.js') or beside the module that asks (import './a.js'). import(…) in a script does too. Nothing else can be
+imported. Types are taken away and not checked, by a worker of its own; stacks then name lines of what it made.
 
 The exit status is
   0  it came to a value                         5  another failure: memory, the worker died
@@ -49,8 +51,8 @@ glovebox eval --engine-info`
 
 // evalFlags are the flags of eval, as they were written.
 type evalFlags struct {
-	file, timeout, memory, jit, sandbox, modules string
-	json, raw, strict, engine, module            bool
+	file, timeout, memory, jit, sandbox, modules, factory, fragment string
+	json, raw, strict, engine, module                               bool
 }
 
 func newEval() *cobra.Command {
@@ -66,8 +68,10 @@ func newEval() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the code; - is standard input, which is also taken when there is no code")
-	flags.BoolVar(&f.module, "module", false, "the code is a module, as it is in a file that ends in .mjs")
-	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported: .js, .mjs and .json, no links")
+	flags.BoolVar(&f.module, "module", false, "the code is a module, as it is in a file that ends in .mjs or .ts")
+	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported, no links in it")
+	flags.StringVar(&f.factory, "jsx-factory", "", "`function` that tags of .tsx and .jsx files call, such as h")
+	flags.StringVar(&f.fragment, "jsx-fragment", "", "`name` of what stands for <> there (default Fragment)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object: status, result or error, stdout and stderr of the console, usage, engine")
 	flags.BoolVar(&f.raw, "raw", false, "print a string as it is, without quotes")
 	flags.StringVar(&f.timeout, "timeout", "", "`time` that the code may take (default 5s)")
@@ -102,10 +106,12 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if opts.Limits, err = f.limits(); err != nil {
 		return err
 	}
+	maker := &transformer{factory: f.factory, fragment: f.fragment}
 	if f.modules != "" {
 		if opts.Modules, err = folderModules(f.modules); err != nil {
 			return err
 		}
+		opts.Resolve = maker.resolver(opts.Modules)
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
@@ -114,6 +120,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 		return evalFailed(ctx, err)
 	}
 	defer rt.Close()
+	maker.rt = rt
 	if f.engine {
 		return f.engineInfo(cmd.OutOrStdout(), rt.Engine())
 	}
@@ -123,9 +130,14 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 			fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
 		}
 	}
-	script := js.Script{Name: name, Code: code, Module: f.module || filepath.Ext(name) == ".mjs"}
-	if script.Module && f.file != "" && f.file != "-" {
-		script.Name = entryName(f.file, f.modules)
+	script, err := f.script(ctx, maker, name, code)
+	var wrong *js.Error
+	switch {
+	case f.json && errors.As(err, &wrong) && wrong.Kind == js.SyntaxError:
+		e := js.Execution{Status: js.StatusError, Result: json.RawMessage("null"), Kind: wrong.Kind, ErrorType: wrong.Name, Error: wrong.Message}
+		return f.object(cmd.OutOrStdout(), &evalOutput{e, rt.Engine(), complete})
+	case err != nil:
+		return evalFailed(ctx, err)
 	}
 	if f.json {
 		e, err := rt.Execute(ctx, script)
@@ -139,6 +151,20 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 		return evalFailed(ctx, err)
 	}
 	return f.print(cmd.OutOrStdout(), v)
+}
+
+// script is what runs: a file's syntax is told by its name's end.
+func (f *evalFlags) script(ctx context.Context, maker *transformer, name, code string) (s js.Script, err error) {
+	s = js.Script{Name: name, Code: code, Module: f.module}
+	if f.file == "" || f.file == "-" {
+		return s, nil
+	}
+	ext := filepath.Ext(f.file)
+	if s.Module = s.Module || ext == ".mjs" || typed[ext] != ""; s.Module {
+		s.Name = entryName(f.file, f.modules)
+	}
+	s.Code, err = maker.transform(ctx, filepath.Base(f.file), code)
+	return s, err
 }
 
 // code finds what is to be evaluated, and what stacks call it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/glovebox-dev/glovebox/js"
 )
 
 // Bounds of a folder of modules.
@@ -19,8 +22,12 @@ const (
 	mostModuleDepth = 16
 )
 
-// moduleFiles are the ends of names of files that are modules.
-var moduleFiles = []string{".js", ".mjs", ".json"}
+// moduleFiles are the ends of names of files that are modules; typed of those that
+// are made JavaScript first.
+var (
+	moduleFiles = []string{".js", ".mjs", ".json", ".ts", ".mts", ".tsx", ".jsx"}
+	typed       = map[string]js.Syntax{".ts": js.TypeScript, ".mts": js.TypeScript, ".tsx": js.TSX, ".jsx": js.JSX}
+)
 
 // folderModules reads the modules of a folder: regular files below it, named by
 // their paths. A link among them is refused, other files are not looked at.
@@ -81,6 +88,53 @@ func readModule(root *os.Root, name string, most int) (string, error) {
 		err = fmt.Errorf("the modules have more than %d bytes", mostModuleBytes)
 	}
 	return string(text), err
+}
+
+// transformer makes JavaScript of files, by the ends of their names.
+type transformer struct {
+	factory, fragment string
+	rt                *js.Runtime
+}
+
+func (t *transformer) transform(ctx context.Context, name, code string) (string, error) {
+	s := js.Source{Name: name, Code: code, Syntax: typed[path.Ext(name)]}
+	switch s.Syntax {
+	case "":
+		return code, nil
+	case js.TSX, js.JSX:
+		s.Factory, s.Fragment = t.factory, t.fragment
+	}
+	return t.rt.Transform(ctx, s)
+}
+
+// resolver gives the modules of a folder that have to be transformed, and takes
+// them out of those that are given as they are. It is nil if there are none.
+func (t *transformer) resolver(modules map[string]string) js.Resolver {
+	sources := map[string]string{}
+	for name, source := range modules {
+		if typed[path.Ext(name)] != "" {
+			sources[name] = source
+			delete(modules, name)
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, specifier, referrer string) (string, string, error) {
+		name := specifier
+		if strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") {
+			name = path.Join(path.Dir(referrer), name)
+		}
+		source, ok := sources[name]
+		if !ok {
+			return "", "", &js.GuestError{Message: fmt.Sprintf("there is no module %q", specifier)}
+		}
+		code, err := t.transform(ctx, name, source)
+		if js.KindOf(err) == js.SyntaxError {
+			err = &js.GuestError{Message: name + ": " + err.Error()}
+		}
+		return name, code, err
+	}
 }
 
 // entryName is what a module of a file is called: its path below the folder of

@@ -1,60 +1,55 @@
 package cellinit
 
 import (
+	"errors"
 	"os"
-	"os/exec"
-	"syscall"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/internal/cellproto"
 )
 
-func init() {
-	if os.Getenv("GLOVEBOX_TEST_FILES") != "" {
-		os.Exit(execAboveNumbers(os.Getenv("GLOVEBOX_TEST_FILES") == "moved"))
-	}
-}
-
-// execAboveNumbers executes what lies at fdInit with descriptors right below it,
-// and answers 0 if that was the program.
-func execAboveNumbers(moved bool) int {
-	program, err := unix.Open("/proc/self/exe", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil || unix.Dup3(program, fdInit, unix.O_CLOEXEC) != nil {
-		return 3
-	}
-	var fds []int
-	for n := fdInit - 4; n < fdInit; n++ {
-		if unix.Dup3(0, n, unix.O_CLOEXEC) != nil {
-			return 4
-		}
-		fds = append(fds, n)
-	}
-	files := []uintptr{0, 0, 0, uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2]), uintptr(fds[3])}
-	if moved {
-		if files, _, err = initFiles(0, fds); err != nil {
-			return 5
+// A file of a program is written below its folder, through no link and over nothing
+// that is there. The control is a name that is free.
+//
+// proves part of H-7
+func TestFilesOverNothing(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	for name, to := range map[string]string{"link": filepath.Join(outside, "new"), "dir": outside} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	pid, err := syscall.ForkExec("/proc/self/fd/100", []string{"true", "-test.run=^$"}, &syscall.ProcAttr{Files: files, Env: []string{}})
+	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	box, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 6
+		t.Fatal(err)
 	}
-	var ws unix.WaitStatus
-	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil || ws.ExitStatus() != 0 {
-		return 7
-	}
-	return 0
-}
-
-// Descriptors whose numbers come to lie right below that of init's program do not
-// take its place. The control: as they are, they do.
-func TestInitStaysInPlace(t *testing.T) {
-	for mode, want := range map[string]int{"moved": 0, "as they are": 6} {
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), "GLOVEBOX_TEST_FILES="+mode)
-		_ = cmd.Run()
-		if got := cmd.ProcessState.ExitCode(); got != want {
-			t.Errorf("%s: %d, not %d", mode, got, want)
+	defer unix.Close(box)
+	c := &cell{box: box, prog: -1, piece: -1}
+	for name, want := range map[string]error{
+		"there": unix.EEXIST, "link": unix.EEXIST, "dir/new": unix.ELOOP, "../new": unix.EXDEV, "a/../../new": unix.EXDEV,
+		filepath.Join(outside, "new"): unix.ENOENT, "made/for/it/new": nil,
+	} {
+		err := c.writePiece(&cellproto.Piece{Name: name, Mode: 0o644, Data: []byte("new")})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
 		}
+		if c.piece >= 0 {
+			t.Errorf("%s stays open", name)
+		}
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, "there")); string(b) != "old" {
+		t.Errorf("the file that was there: %q", b)
+	}
+	if left, _ := os.ReadDir(outside); len(left) > 0 {
+		t.Errorf("outside: %v", left)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "made/for/it/new")); string(b) != "new" {
+		t.Errorf("control: %q, %v", b, err)
 	}
 }

@@ -133,7 +133,7 @@ func (r *Realm) Evaluate(source, name string, line int) (*Value, error) {
 	defer call(c.fn.stringRelease, url)
 	var exception uintptr
 	ref := call(c.fn.evaluateScript, r.ref, script, 0, url, uintptr(line), uintptr(unsafe.Pointer(&exception)))
-	if exception != 0 || ref == 0 || c.ended {
+	if c.ended || exception != 0 || ref == 0 {
 		return nil, c.thrown(exception)
 	}
 	return c.keep(ref), nil

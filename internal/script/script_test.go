@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,10 +49,9 @@ x = function* () { yield; yield* a; yield /re/; const b = yield c }
 --> another
 #!not at the start is refused elsewhere`, "\n")
 
-func joined() (all []string) {
+func joined() []string {
 	src := strings.Join(accepted[:len(accepted)-1], ";\n") + "\n() => {}\n/x/g.test(y)\na\n++b"
-	all = append(all, accepted[:len(accepted)-1]...)
-	return append(all, src)
+	return append(slices.Clone(accepted[:len(accepted)-1]), src)
 }
 
 // What the language has is read, each line by itself where it is whole and all

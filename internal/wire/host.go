@@ -264,3 +264,34 @@ func (*Close) Type() Type { return TypeClose }
 
 func (*Close) put(*encoder) {}
 func (*Close) get(*decoder) {}
+
+// Transform asks a worker of its own kind, which has no engine, for the
+// JavaScript of a source. Done answers it, with a string.
+type Transform struct {
+	ID       uint64
+	Name     string
+	Syntax   uint64 // 1 TypeScript, 2 TypeScript with JSX, 3 JSX
+	Factory  string // what tags call
+	Fragment string // what stands for a fragment
+	Source   string
+}
+
+// TransformMode is the argument of such a worker, and what its hello says.
+const TransformMode = "transform"
+
+// Type returns TypeTransform.
+func (*Transform) Type() Type { return TypeTransform }
+
+func (m *Transform) put(e *encoder) {
+	e.num(m.ID)
+	e.text(m.Name, maxName)
+	e.enum(m.Syntax, 1, 3)
+	e.text(m.Factory, maxName)
+	e.text(m.Fragment, maxName)
+	e.text(m.Source, MaxPayload)
+}
+
+func (m *Transform) get(d *decoder) {
+	m.ID, m.Name, m.Syntax = d.num(), d.text(maxName), d.enum(1, 3)
+	m.Factory, m.Fragment, m.Source = d.text(maxName), d.text(maxName), d.text(MaxPayload)
+}

@@ -68,6 +68,8 @@ var typeCases = map[string]struct {
 		append(append(failures(join(1)), values(join(1, 1, ""))...), join(1, 1, "", string(value(1.0)[:20])), join(1, 1, "\xff"), join(1, 1, "[]", string(value(1.0))), join(1, 1, 1<<40))},
 	"Imported": {[]wire.Message{&wire.Imported{CallID: 1, Name: "m", Source: "export {}"}, &wire.Imported{CallID: 2, Failure: failure}}, append(failures(join(1)), join(1, 1, "m"), join(1, 1, "\xff", "x"), join(1, 1, "m", "\xff"))},
 	"Close":    {[]wire.Message{&wire.Close{}}, [][]byte{{0}}},
+	"Transform": {[]wire.Message{&wire.Transform{Syntax: 1}, &wire.Transform{ID: 1 << 63, Name: "a.tsx", Syntax: 3, Factory: "h", Fragment: "F", Source: "<é/>"}},
+		[][]byte{join(1, "", 0, "", "", ""), join(1, "", 4, "", "", ""), join(1, strings.Repeat("n", 1025), 1, "", "", ""), join(1, "", 1, "\xff", "", ""), join(1, "", 1, "", "", "\xed\xa0\x80")}},
 	"WorkerHello": {[]wire.Message{&wire.WorkerHello{Version: wire.Version, Engine: "JavaScriptCore 2.48.1", BuildID: "00ff", Mode: "interpreter", PID: 2, Threads: 8}},
 		[][]byte{join(0), join(2, "rest of another version"), join(1, "e", "b", "", 1, 1), join(1, "e", "b", "Full", 1, 1), join(1, strings.Repeat("e", 1025), "b", "full", 1, 1)}},
 	"Ready": {[]wire.Message{&wire.Ready{}, &wire.Ready{Threads: 8, HeapBytes: 1 << 20, Steps: []wire.Step{{Name: "engine", NS: 1}, {Name: "context_2", NS: 1 << 60}}}},

@@ -86,6 +86,7 @@ const (
 	TypeAnswer    Type = 6
 	TypeImported  Type = 7
 	TypeClose     Type = 8
+	TypeTransform Type = 9
 )
 
 // What a worker sends.
@@ -128,6 +129,7 @@ var types = []row{
 	{TypeAnswer, "Answer", Host, MaxPayload, func() Message { return new(Answer) }},
 	{TypeImported, "Imported", Host, MaxPayload, func() Message { return new(Imported) }},
 	{TypeClose, "Close", Host, 0, func() Message { return new(Close) }},
+	{TypeTransform, "Transform", Host, MaxPayload, func() Message { return new(Transform) }},
 	{TypeWorkerHello, "WorkerHello", Worker, 4 << 10, func() Message { return new(WorkerHello) }},
 	{TypeReady, "Ready", Worker, 64 << 10, func() Message { return new(Ready) }},
 	{TypeBound, "Bound", Worker, 64 << 10, func() Message { return new(Bound) }},

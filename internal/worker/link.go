@@ -304,25 +304,37 @@ func (s *server) name(m *module) error {
 			continue
 		}
 		m.named = true
-		names, err := s.exportNames(m)
+		more, err := s.names(m)
 		if err != nil {
+			m.named = false
 			return err
 		}
-		for _, n := range names {
-			b, err := s.export(m, n)
-			if err != nil {
-				return err
-			}
-			if b == nil {
-				continue
-			}
-			if err := s.do(modName, m.number, n, b.m.number, b.index, b.fixed); err != nil {
-				return err
-			}
-			if b.index < 0 {
-				todo = append(todo, b.m)
-			}
-		}
+		todo = append(todo, more...)
 	}
 	return nil
+}
+
+// names gives the namespace of one module its names, and returns the modules
+// whose namespaces are among them.
+func (s *server) names(m *module) (more []*module, err error) {
+	names, err := s.exportNames(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		b, err := s.export(m, n)
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			continue
+		}
+		if err := s.do(modName, m.number, n, b.m.number, b.index, b.fixed); err != nil {
+			return nil, err
+		}
+		if b.index < 0 {
+			more = append(more, b.m)
+		}
+	}
+	return more, nil
 }

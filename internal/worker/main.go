@@ -37,8 +37,13 @@ var modes = map[string]jsc.Mode{"interpreter": jsc.Interpreter, "baseline": jsc.
 // "nowasm", the path of the engine's library, and the files that the library may
 // map. The calling goroutine is locked to its thread. The exit code is 0 when
 // the host has ended the conversation, 2 for wrong arguments, 1 otherwise.
+//
+// With one argument, "transform", the worker has no engine: see transform.go.
 func Main(args []string) int {
 	begin := time.Now()
+	if len(args) == 2 && args[1] == wire.TransformMode {
+		return transformMain()
+	}
 	if len(args) < 4 || args[2] != "wasm" && args[2] != "nowasm" {
 		fmt.Fprintln(os.Stderr, "glovebox-js: started by Glovebox, not by hand")
 		return 2

@@ -7,7 +7,8 @@
 // No test is ever skipped. A test that needs a certain host has it in its name
 // and is deselected, and listed, elsewhere:
 //
-//	AsRoot   needs root            AsUser   needs an ordinary user
+//	AsRoot   needs root, or is long and the same for others
+//	AsUser   needs an ordinary user
 //	OnV1     needs cgroup v1       OnV2     needs cgroup v2 with a memory controller
 //	OnVM     needs a machine of its own, see the package matrix
 //

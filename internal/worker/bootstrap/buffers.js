@@ -65,6 +65,12 @@
 		young = blank();
 		count = fresh = 0;
 	}
+	// scrub writes over what earlier calls have left on the stack: the collector
+	// takes for alive what looks like a reference there.
+	function scrub(n) {
+		const a = n, b = n, c = n, d = n, e = n, f = n, g = n, h = n;
+		return n > 0 ? scrub(n - 1) + a + b + c + d + e + f + g + h : 0;
+	}
 	// room sees that n bytes more fit, or throws.
 	function room(n) {
 		if (old + fresh + n + each <= budget) return;
@@ -72,6 +78,7 @@
 		if (n + each <= budget) {
 			flush();
 			for (let collect = 0; collect < 2; collect++) {
+				if (collect === 1) try { scrub(64); } catch { /* no stack is left */ }
 				shared[COUNT] = collect;
 				sweep();
 				old = shared[TOTAL];
@@ -145,7 +152,7 @@
 
 	// ---- conversions, as the language's
 
-	const isObject = (v) => typeof v === "object" && v !== null || typeof v === "function";
+	const isObject = (v) => typeof v === "object" ? v !== null : typeof v === "function";
 	const bytesOf = (n) => n > 0 ? n : 0; // NaN too
 	function integer(v) {
 		const n = trunc(+v);
@@ -228,7 +235,7 @@
 					}
 				}
 				if (isObject(a)) {
-					const made = of(a, new.target);
+					const made = b !== undefined && isBuffer(a) ? undefined : of(a, new.target); // only a buffer has an offset
 					if (made !== undefined) return made;
 					return new.target === make ? new Native(a, b, c) : construct(Native, [a, b, c], new.target);
 				}
