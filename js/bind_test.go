@@ -146,7 +146,7 @@ func TestHostWait(t *testing.T) {
 
 // A hundred thousand calls, and calls that nobody awaits.
 //
-// proves part of B-03 B-11
+// proves B-03 B-11
 func TestManyCalls(t *testing.T) {
 	rt := open(t, js.Options{Limits: js.Limits{InFlight: 64, HostCalls: 200_000, TimeoutMS: 120_000}})
 	if err := rt.Bind(ctx, "inc", func(n int) int { return n + 1 }); err != nil {

@@ -119,7 +119,7 @@ var fits = []struct {
 	{"quoted, null and NaN", object("U", nil, "F", "NaN"), quoted{F: math.NaN()}},
 }
 
-// proves part of G-14
+// proves G-14
 func TestDecode(t *testing.T) {
 	for _, c := range fits {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestCleanIsBounded(t *testing.T) {
 
 // Texts for people are clean, values are as the guest made them.
 //
-// proves part of G-17
+// proves G-17
 func TestTextIsCleanValuesAreRaw(t *testing.T) {
 	const raw, shown = "x\x1b]52;c;QQ==\a\u202e\u200by", "x]52;c;QQ==y"
 	v := crossed(t, object(raw, raw, "e", &wire.Error{Name: raw, Message: raw}))

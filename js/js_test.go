@@ -105,6 +105,8 @@ func TestGuestError(t *testing.T) {
 }
 
 // What the guest can be told of nothing: no number of a limit is clamped.
+//
+// proves part of B-05 B-09
 func TestOptionsAreRefused(t *testing.T) {
 	for field, o := range map[string]js.Options{
 		"limits.timeout_ms":   {Limits: js.Limits{TimeoutMS: -1}},
@@ -136,7 +138,7 @@ func refused(t *testing.T, o js.Options, field string) {
 // A runtime survives its soft timeout, and a function of the engine that never
 // looks costs the worker at the hard one.
 //
-// proves part of G-15
+// proves G-15
 func TestTimeouts(t *testing.T) {
 	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 200, HardMS: 8000}})
 	if got := kind(t, rt, "for (;;) ;"); got != js.Timeout {
@@ -181,7 +183,7 @@ func TestJobsPastTheLimit(t *testing.T) {
 // What programs try against an engine, and what each comes to: an error that
 // leaves the runtime usable, or a worker less.
 //
-// proves part of G-04 G-05 G-10
+// proves G-04 G-05 G-10
 func TestHostilePrograms(t *testing.T) {
 	limits := js.Limits{TimeoutMS: 1000, HardMS: 20_000, MemoryBytes: 128 << 20}
 	rt := open(t, js.Options{Limits: limits})

@@ -74,7 +74,8 @@ func deep() []script.Part {
 // its kind; what an honest one says at that place goes through.
 //
 // proves T-11
-// proves part of B-01
+// proves B-01
+// proves part of B-10 H-65
 func TestLiarTalks(t *testing.T) {
 	l := openLiars(t, Options{})
 	number := func(id any) script.Step { return frame(wire.TypeCall, id, script.Token, script.Eval, 0, empty) }

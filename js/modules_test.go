@@ -106,7 +106,8 @@ func TestModules(t *testing.T) {
 // The resolver is asked once for a specifier of a referrer, and what it says is
 // what the guest gets.
 //
-// proves part of B-07 B-08
+// proves part of B-08
+// proves B-07
 func TestResolver(t *testing.T) {
 	var asked atomic.Int64
 	resolve := func(_ context.Context, specifier, referrer string) (string, string, error) {

@@ -192,7 +192,8 @@ func TestRecursion(t *testing.T) {
 
 // A million console lines are a value in the end, and no more than their limit.
 //
-// proves part of B-13 G-16
+// proves part of B-13
+// proves G-16
 func TestMillionLinesAsRoot(t *testing.T) {
 	lines := 0
 	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 120_000, HardMS: 180_000}, Console: func(js.Level, string) { lines++ }})

@@ -23,7 +23,7 @@ func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 // Fifty runtimes at once, hostile ones among them, each come to their own end and
 // disturb nobody; nothing of them is left.
 //
-// proves part of G-11
+// proves G-11
 func TestFiftyRuntimes(t *testing.T) {
 	before := len(testenv.Descendants(os.Getpid()))
 	p, err := js.NewPool(ctx, js.Options{InitPath: testenv.Init(), WorkerPath: testenv.Worker(),

@@ -79,7 +79,7 @@ func TestSpoiltWorld(t *testing.T) {
 // The context, Close and the death of the worker each end an evaluation with
 // their own kind, and nothing is left.
 //
-// proves part of B-17 B-18
+// proves B-17 B-18
 func TestEnds(t *testing.T) {
 	before := len(testenv.Descendants(os.Getpid()))
 	for name, c := range map[string]struct {
@@ -121,7 +121,8 @@ func TestEnds(t *testing.T) {
 // A flood of console text is cut at its limit, stretches no deadline, and what
 // reaches the host has passed the filter.
 //
-// proves part of B-13 G-16 G-17
+// proves part of G-16 G-17
+// proves B-13
 func TestConsoleFlood(t *testing.T) {
 	var bytes int
 	var last string
@@ -150,7 +151,7 @@ func TestConsoleFlood(t *testing.T) {
 // With a seed and a clock two runtimes say the same, whatever the host's zone
 // and language are.
 //
-// proves part of G-03 H-42
+// proves G-03 H-42
 func TestSameWorld(t *testing.T) {
 	t.Setenv("TZ", "Asia/Kolkata")
 	t.Setenv("LANG", "de_DE.UTF-8")
@@ -252,13 +253,14 @@ func TestManyRuntimes(t *testing.T) {
 // The evidence says what the kernel said of the sealed worker, and with a
 // compiler that memory is executable.
 //
-// proves part of H-2 O-05 O-27
+// proves part of H-2 O-05
+// proves O-27
 func TestEvidence(t *testing.T) {
 	for jit, want := range map[js.JIT]string{"": "no memory is executable but code of files", js.Full: "mappings of generated code for the JIT compiler full"} {
 		rt := open(t, js.Options{JIT: jit})
 		e := rt.Evidence()
 		seal := e.Layers[len(e.Layers)-1]
-		if e.Profile != "worker" || seal.Name != "worker_seal" || !seal.Applied || !strings.Contains(seal.Detail, "under 2 filters") || !strings.Contains(seal.Detail, want) {
+		if e.Profile != "worker" || seal.Name != "worker_seal" || !seal.Applied || !strings.Contains(seal.Detail, "under 2 filters") || !strings.Contains(seal.Detail, want) || !strings.Contains(seal.Detail, "build id "+rt.Engine().BuildID) {
 			t.Errorf("%q: %+v", jit, seal)
 		}
 		if got := rt.Engine(); got.BuildID == "" || (jit == "") != (got.Mode == "interpreter") {

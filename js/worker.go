@@ -209,11 +209,12 @@ func (w *worker) attest(p *Pool) error {
 	}
 	w.proof = w.ch.Evidence()
 	detail := fmt.Sprintf("outside: %d threads under %d filters, no capability; no memory is executable but code of files", sealed.Threads, sealed.Filters)
+	engine := fmt.Sprintf("; %s, build id %s", w.engine.Name, w.engine.BuildID)
 	if len(sealed.Code) > 0 {
 		detail = fmt.Sprintf("outside: %d threads under %d filters, no capability; open: %d mappings of generated code for the JIT compiler %s",
 			sealed.Threads, sealed.Filters, len(sealed.Code), p.opts.JIT)
 	}
-	w.proof.Layers = append(w.proof.Layers[:len(w.proof.Layers):len(w.proof.Layers)], api.Layer{Name: "worker_seal", Applied: true, Detail: detail})
+	w.proof.Layers = append(w.proof.Layers[:len(w.proof.Layers):len(w.proof.Layers)], api.Layer{Name: "worker_seal", Applied: true, Detail: detail + engine})
 	return nil
 }
 
