@@ -168,9 +168,6 @@ func (o Options) config() (cell.Config, error) {
 	if cfg.MaxWaiting = max(o.MaxWaiting, 0); o.MaxWaiting == 0 {
 		cfg.MaxWaiting = 1000
 	}
-	if cfg.InitPath == "" {
-		cfg.InitPath = selfInit()
-	}
 	return cfg, checkProfiles(o.Profiles)
 }
 

@@ -3,12 +3,10 @@ package glovebox
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
+	"github.com/glovebox-dev/glovebox/internal/cell"
 	"github.com/glovebox-dev/glovebox/internal/cellinit"
 )
-
-var initCalled bool
 
 // Init lets a program that ships no glovebox-init beside it be its own: call it
 // first in main, before flags are read or goroutines started. In a process that
@@ -20,26 +18,10 @@ var initCalled bool
 // a C compiler, so build with CGO_ENABLED=0; else [New] refuses, and says that
 // the program was built with cgo.
 func Init() {
-	initCalled = true
+	cell.Adopt()
 	if len(os.Args) == 2 && os.Args[0] == cellinit.Name && (os.Args[1] == cellinit.ModeLauncher || os.Args[1] == cellinit.ModeInit) {
 		cellinit.Main(os.Args)
 	}
-}
-
-// selfInit is the running program, when it called Init and no glovebox-init
-// lies beside it: that one is smaller and so starts sooner.
-func selfInit() string {
-	if !initCalled {
-		return ""
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	if _, err := os.Stat(filepath.Join(filepath.Dir(path), cellinit.Name)); err == nil {
-		return ""
-	}
-	return path
 }
 
 func asSandbox(err error, to **SandboxError) bool { return errors.As(err, to) }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/wire"
@@ -140,6 +141,9 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	if _, err := wire.AppendPayload(nil, &wire.Eval{ID: 1, Kind: m.Kind, Name: m.Name}); err != nil {
 		return nil, &api.FieldError{Field: "name", Value: clean(s.Name, 100), Reason: "must be at most 1,024 bytes of UTF-8"}
 	}
+	if !utf8.ValidString(s.Code) {
+		return nil, &api.FieldError{Field: "code", Value: clean(s.Code, 100), Reason: "must be UTF-8"}
+	}
 	if len(s.Code) > wire.MaxPayload-4<<10 {
 		return nil, &api.FieldError{Field: "code", Value: len(s.Code), Reason: "must be less than 16 MiB"}
 	}
@@ -175,7 +179,7 @@ func (r *Runtime) ended(otherwise *Error) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.over != nil:
-		return &Error{Kind: Closed, Message: "since: " + r.over.Error(), Err: r.over}
+		return &Error{Kind: Closed, Message: "since: " + strings.TrimPrefix(r.over.Error(), "js: "), Err: r.over}
 	case otherwise != nil:
 		return otherwise
 	}
@@ -193,8 +197,11 @@ func (r *Runtime) why() *Error {
 // says that it waits. A conversation may be that of an evaluation that goes on.
 func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
 	limits := &r.p.limits
+	canceled := func() bool { return false }
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, r.w.cancel)()
+		stop := context.AfterFunc(ctx, r.w.cancel)
+		defer stop()
+		canceled = func() bool { return !stop() } // the worker is being ended, whatever it still said
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
@@ -227,6 +234,9 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 		whole = why != nil || done
 		if why != nil {
 			return nil, r.end(why)
+		}
+		if done && canceled() {
+			return nil, r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
 		}
 		if done {
 			return answer, nil

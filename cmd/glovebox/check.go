@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,10 +78,12 @@ func (f *checkFlags) run(cmd *cobra.Command, args []string) error {
 		opts.MaxFindings = -1
 	}
 	out := checkOutput{OK: true, Files: []checkFile{}}
+	var missing []error
 	for _, name := range args {
 		text, err := readSource(name)
 		if err != nil {
-			return err
+			missing = append(missing, err)
+			continue
 		}
 		r := preflight.Check(text, opts)
 		out.OK = out.OK && r.OK()
@@ -92,10 +95,10 @@ func (f *checkFlags) run(cmd *cobra.Command, args []string) error {
 	} else {
 		err = out.print(cmd.OutOrStdout())
 	}
-	if err == nil && !out.OK {
+	if err == nil && !out.OK && missing == nil {
 		err = &statusError{code: 1}
 	}
-	return err
+	return errors.Join(append(missing, err)...)
 }
 
 // readSource reads a file, or standard input for "-", no more than can be checked and a byte.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/termtext"
 	"github.com/glovebox-dev/glovebox/js"
 )
 
@@ -130,8 +133,10 @@ func (t *transformer) resolver(modules map[string]string) js.Resolver {
 			return "", "", &js.GuestError{Message: fmt.Sprintf("there is no module %q", specifier)}
 		}
 		code, err := t.transform(ctx, name, source)
-		if js.KindOf(err) == js.SyntaxError {
+		if bad := new(api.FieldError); js.KindOf(err) == js.SyntaxError || errors.As(err, &bad) {
 			err = &js.GuestError{Message: name + ": " + err.Error()}
+		} else if err != nil { // the guest is told nothing of it
+			fmt.Fprintln(os.Stderr, "glovebox: "+termtext.String(name+": "+err.Error()))
 		}
 		return name, code, err
 	}

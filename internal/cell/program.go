@@ -75,7 +75,14 @@ func trusted(f *os.File) error {
 	return nil
 }
 
-// findInit looks for glovebox-init beside the running program.
+var adopted bool
+
+// Adopt remembers that the running program is an init too, if it is started as
+// one. It is for the start of main.
+func Adopt() { adopted = true }
+
+// findInit looks for glovebox-init beside the running program, which is smaller
+// and so starts sooner than one that is its own.
 func findInit() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -83,6 +90,9 @@ func findInit() (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), "glovebox-init")
 	if _, err := os.Stat(path); err != nil {
+		if adopted {
+			return self, nil
+		}
 		return "", fmt.Errorf("glovebox-init is not beside %s: install it there, set Options.InitPath, or call glovebox.Init first in main", filepath.Base(self))
 	}
 	return path, nil

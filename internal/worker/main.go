@@ -122,6 +122,9 @@ func (s *server) step(name string) {
 func (s *server) fatal(kind string, err error) {
 	text := err.Error()
 	_ = s.out.Write(&wire.Fatal{Kind: kind, Message: text[:min(len(text), 4<<10)]})
+	// With the worker's end the host closes the socket, read or not: it has a moment to read.
+	ready := []unix.PollFd{{Fd: channel, Events: unix.POLLIN}}
+	_, _ = unix.Ppoll(ready, &unix.Timespec{Nsec: 200e6}, nil)
 }
 
 // socket reads and writes a descriptor by plain calls: the runtime's poller has

@@ -13,7 +13,7 @@ import (
 )
 
 // transformMain is the life of a worker that makes JavaScript of one source. It
-// is sealed before it has seen any of it, and ends with it.
+// is sealed before it has seen any of it, and ends when its host has had the answer.
 func transformMain() int {
 	in, out := wire.NewReader(socket(channel), wire.Host), wire.NewWriter(socket(channel))
 	if err := transformOne(in, out); err != nil {
@@ -55,7 +55,14 @@ func transformOne(in *wire.Reader, out *wire.Writer) error {
 	if !ok {
 		return fmt.Errorf("message %T in place of a source", m)
 	}
-	return out.Write(transformed(t))
+	if err := out.Write(transformed(t)); err != nil {
+		return err
+	}
+	_, err = in.Read() // until the host hangs up: with the worker's end its socket is closed, read or not
+	if errors.Is(err, errEnd) {
+		return nil
+	}
+	return err
 }
 
 // transformed is the answer to a source.
