@@ -167,6 +167,21 @@ func TestBill(t *testing.T) {
 	}
 }
 
+// One program alone has packages that it cannot get to; for the others, and for
+// other packages, what is called counts.
+//
+// proves part of T-18
+func TestUnreachable(t *testing.T) {
+	if Unreachable("./cmd/glovebox-js", "net/http") == "" {
+		t.Error("the worker reaches net/http")
+	}
+	for _, p := range [][2]string{{"./cmd/glovebox", "net/http"}, {"./cmd/glovebox-init", "crypto/tls"}, {".", "net/http"}, {"./cmd/glovebox-js", "os"}, {"./cmd/glovebox-js", "encoding/json"}} {
+		if why := Unreachable(p[0], p[1]); why != "" {
+			t.Errorf("%v: %s", p, why)
+		}
+	}
+}
+
 // What a scan prints is read: what is called, what is only there, what is on other
 // systems alone. A scan that printed nothing did not take place.
 //

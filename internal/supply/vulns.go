@@ -23,6 +23,18 @@ type Vulnerability struct {
 	Trace string
 }
 
+// unreachable are packages that a program links and cannot get to, by program,
+// with the reason. What is called in any other package counts.
+var unreachable = map[string]map[string]string{
+	"./cmd/glovebox-js": {"net/http": noServer, "crypto/tls": noServer, "net/textproto": noServer, "crypto/x509": noServer},
+}
+
+const noServer = "of esbuild's server for developers, which nothing starts; a worker can make no socket, before its seal or behind it"
+
+// Unreachable is why a program cannot get to a package that it links, "" if it
+// may.
+func Unreachable(program, pkg string) string { return unreachable[program][pkg] }
+
 // osv is what is used of an entry of the database; see https://go.dev/doc/security/vuln/database.
 type osv struct {
 	ID       string `json:"id"`

@@ -72,7 +72,7 @@ func scan(db, what string) (ok bool, err error) {
 		return false, err
 	}
 	ok = true
-	near, elsewhere := 0, 0
+	near, elsewhere, apart := 0, 0, 0
 	for _, v := range found {
 		switch {
 		case v.Elsewhere:
@@ -80,12 +80,15 @@ func scan(db, what string) (ok bool, err error) {
 			fmt.Printf("  %s %s: not on Linux: %s\n", v.ID, v.Package, v.Summary)
 		case !v.Called:
 			near++
+		case supply.Unreachable(what, v.Package) != "":
+			apart++
+			fmt.Printf("  %s %s: not reached: %s\n", v.ID, v.Package, supply.Unreachable(what, v.Package))
 		default:
 			ok = false
 			fmt.Printf("  %s %s: %s; mended in %s; %s\n", v.ID, v.Package, v.Summary, v.Fixed, v.Trace)
 		}
 	}
-	fmt.Printf("%s: called: %v; in modules that are there and not called: %d; on other systems alone: %d\n", what, !ok, near, elsewhere)
+	fmt.Printf("%s: called: %v; in modules that are there and not called: %d; on other systems alone: %d; linked and not reached: %d\n", what, !ok, near, elsewhere, apart)
 	return ok, nil
 }
 
