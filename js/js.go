@@ -67,7 +67,7 @@ type Options struct {
 	// StrictEval makes eval and the constructors of functions throw.
 	StrictEval bool
 	// Allow gives back globals that are absent by default: "WebAssembly",
-	// "Atomics" (with SharedArrayBuffer) and "WeakRef" (with FinalizationRegistry).
+	// "Atomics" (the engine has no SharedArrayBuffer) and "WeakRef" (with FinalizationRegistry).
 	Allow []string
 	// Modules are modules by their names, at most 1,024 and 16 MiB. A specifier that
 	// begins with ./ or ../ is looked for beside the module that has it.
