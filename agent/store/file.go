@@ -259,6 +259,9 @@ func (s *fileStore) tryFolder(k Key, d *folder, o AcquireOptions, p *waiter) (l 
 	case first.key != k:
 		err = damaged("it is another session's file")
 	case first.deleted:
+		if err = claim(f); err != nil {
+			break
+		}
 		_ = f.Close()
 		return s.begin(k, d, n, first.fence, o)
 	}
@@ -398,7 +401,7 @@ func (s *fileStore) goOn(k Key, d *folder, n uint64, f *os.File, o AcquireOption
 // he should wake. What he wrote before that end is committed, and he is told so;
 // what he wrote behind it nobody reads.
 func (s *fileStore) replaceHolder(k Key, d *folder, n uint64, f *os.File, o AcquireOptions) (*fileLease, bool, error) {
-	if _, err := f.WriteAt([]byte{1, 0, 0, 0}, atClaim); err != nil {
+	if err := claim(f); err != nil {
 		return nil, false, err
 	}
 	s.at("claimed")
@@ -427,6 +430,12 @@ func (s *fileStore) replaceHolder(k Key, d *folder, n uint64, f *os.File, o Acqu
 		return nil, false, ErrNotFound
 	}
 	return s.next(k, d, n, st.fence+1, r, st.settled)
+}
+
+// claim says that a generation is gone on from.
+func claim(f *os.File) error {
+	_, err := f.WriteAt([]byte{1, 0, 0, 0}, atClaim)
+	return err
 }
 
 func readClaim(f *os.File) (bool, error) {

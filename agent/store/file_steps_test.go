@@ -85,7 +85,7 @@ func add(l Lease, record string) error {
 //
 // proves part of H-60
 func TestFileHolderStopped(t *testing.T) {
-	for _, step := range []string{"append", "written", "replacement", "unclaimed", "tombstone"} {
+	for _, step := range []string{"append", "written", "replacement", "unclaimed", "replaced", "tombstone"} {
 		for _, then := range []string{"holds", "releases", "releases and another takes", "is taken over", "replaces", "replaces twice", "deletes", "deletes, and it is new"} {
 			t.Run(step+"/"+then, func(t *testing.T) { holderStopped(t, step, then) })
 		}
@@ -99,13 +99,13 @@ func holderStopped(t *testing.T, step, then string) {
 	if err := add(old, "first"); err != nil {
 		t.Fatal(err)
 	}
-	a.stopAt(t, step)
+	a.stopAt(t, strings.Replace(step, "replaced", "linked", 1))
 	told := make(chan error, 1)
 	go func() {
 		switch step {
 		case "append", "written":
 			told <- add(old, "record")
-		case "replacement", "unclaimed":
+		case "replacement", "unclaimed", "replaced":
 			told <- old.Replace(context.Background(), []byte("record "), []byte("record"))
 		default:
 			told <- old.Delete(context.Background())
@@ -149,13 +149,13 @@ func holderStopped(t *testing.T, step, then string) {
 	if (err == nil) != in || err != nil && !errors.Is(err, ErrFenced) {
 		t.Fatalf("the holder was told %v, and the next saw %q", err, seen)
 	}
-	if (step == "written") != in {
+	if (step == "written" || step == "replaced") != in {
 		t.Fatalf("stopped at %q, the next saw %q", step, seen)
 	}
-	<-old.Lost()
 	if err := add(old, "stale"); !errors.Is(err, ErrFenced) {
 		t.Fatal("then the holder was told", err)
 	}
+	<-old.Lost()
 	if strings.HasPrefix(then, "releases") || then == "deletes" {
 		_ = next.Release(t.Context())
 		next = take(t, b, AcquireOptions{Create: then == "deletes"})
@@ -264,6 +264,53 @@ func takerStopped(t *testing.T, step, third string) {
 		_ = s.Close()
 	}
 	nothingLeft(t, dir)
+}
+
+// One who has just made a generation is stopped there, and another goes on from it:
+// who deleted is told that he did, and who took the session over is fenced.
+//
+// proves part of H-60
+func TestFileStoppedBehindIt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "s")
+	a, b := newStops(t, dir), newStops(t, dir)
+	old := take(t, a, AcquireOptions{Create: true})
+	if err := add(old, "first"); err != nil {
+		t.Fatal(err)
+	}
+	a.stopAt(t, "linked")
+	told := make(chan error, 1)
+	go func() { told <- old.Delete(context.Background()) }()
+	<-a.arrived
+	next := take(t, b, AcquireOptions{Create: true, Takeover: true})
+	if err := add(next, "new"); err != nil {
+		t.Fatal(err)
+	}
+	a.goOn()
+	if err := <-told; err != nil {
+		t.Fatal("who deleted is told", err)
+	}
+
+	a.stopAt(t, "linked")
+	taken := make(chan Lease, 1)
+	go func() {
+		l, err := a.Acquire(context.Background(), stepKey, AcquireOptions{Takeover: true})
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- l
+	}()
+	<-a.arrived
+	third := take(t, b, AcquireOptions{Takeover: true})
+	if err := add(third, "newer"); err != nil {
+		t.Fatal(err)
+	}
+	a.goOn()
+	if err := add(<-taken, "stale"); !errors.Is(err, ErrFenced) {
+		t.Fatal("who took it over and was replaced is told", err)
+	}
+	if got := journalOf(t, third); got != "new newer " {
+		t.Fatalf("the journal is %q", got)
+	}
 }
 
 // The control: a holder who does not see that he was replaced is told that his record
