@@ -159,6 +159,13 @@ func (s *State) settle() {
 	}
 }
 
+// Asked tells whether an open call waits for the host's own answer; if not, it is in
+// doubt.
+func (s *State) Asked(n uint64) bool { return s.open[n].asked }
+
+// Key is that of an open call.
+func (s *State) Key(n uint64) string { return s.open[n].call.Key }
+
 // valid judges a first record.
 func (h *Header) valid() error {
 	if id, err := hex.DecodeString(h.Session); err != nil || len(id) != 16 {
