@@ -47,13 +47,15 @@ type Runtime struct {
 	binding  uint64        // token that is being bound, 0 in an evaluation
 	timeout  time.Duration // of the evaluation
 	lastCall uint64
-	calls    int64 // in the life of the runtime
-	before   int64 // of them, before this evaluation
-	console  int64 // bytes of this evaluation
-	collect  func(Level, string)
-	cpu      time.Duration      // of the worker when it began
-	waves    bool               // it may pause
-	paused   map[uint64]*paused // calls that wait for Resume, by their number
+	calls    int64               // in the life of the runtime
+	before   int64               // of them, before this evaluation
+	console  int64               // bytes of this evaluation
+	collect  func(Level, string) // of Execute
+	listens  func(Level, string) // Script.Console
+	inputs   bool                // it brings some
+	cpu      time.Duration       // of the worker when it began
+	waves    bool                // it may pause
+	paused   map[uint64]*paused  // calls that wait for Resume, by their number
 
 	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
@@ -73,6 +75,11 @@ type Script struct {
 	Code string
 	// Module says that it is a module; see [Runtime.EvalModule].
 	Module bool
+	// Feed, if it is not nil, says that it is a feed; see there.
+	Feed *Feed
+	// Console gets the console's text of this evaluation, beside Options.Console and
+	// on the same terms. By default nobody does.
+	Console func(Level, string)
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
 	TimeoutMS int64
 }
@@ -108,8 +115,8 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.collect = collect
-	defer func() { r.collect = nil }()
+	r.collect, r.listens = collect, s.Console
+	defer func() { r.collect, r.listens = nil, nil }()
 	r.begin(m)
 	done, err := r.converse(ctx, false, m)
 	if err != nil {
@@ -123,6 +130,7 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
 	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
+	r.inputs = m.Feed != nil && m.Feed.Given()
 	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
 }
 
@@ -146,6 +154,11 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	}
 	if len(s.Code) > wire.MaxPayload-4<<10 {
 		return nil, &api.FieldError{Field: "code", Value: len(s.Code), Reason: "must be less than 16 MiB"}
+	}
+	if s.Feed != nil {
+		if err := r.addFeed(m, s); err != nil {
+			return nil, err
+		}
 	}
 	return m, nil
 }
@@ -285,7 +298,7 @@ func (r *Runtime) print(m *wire.Console) *Error {
 	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
 		return failed(Protocol, "console text beyond its limit")
 	}
-	for _, to := range []func(Level, string){r.collect, r.p.opts.Console} {
+	for _, to := range []func(Level, string){r.collect, r.listens, r.p.opts.Console} {
 		if to != nil {
 			to(levels[m.Level], strings.Join(m.Text, " "))
 		}
@@ -380,7 +393,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 
 // failure is the error of what the worker says of its guest.
 func (r *Runtime) failure(f *wire.Failure) error {
-	if !slices.Contains(guestKinds, Kind(f.Kind)) {
+	if !slices.Contains(guestKinds, Kind(f.Kind)) && (Kind(f.Kind) != BindFailed || !r.inputs) {
 		return r.end(failed(Protocol, "an error of kind %q", f.Kind))
 	}
 	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10)}

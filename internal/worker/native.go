@@ -29,7 +29,7 @@ const (
 	opsEnd
 )
 
-// boot runs the scripts of the guest's world and keeps what the last one gives.
+// boot runs the scripts of the guest's world and keeps what they give.
 func (s *server) boot() error {
 	o := s.options
 	var err error
@@ -59,9 +59,12 @@ func (s *server) boot() error {
 		return err
 	}
 	args = append(args, list, s.codec.Look())
-	for _, name := range scripts {
-		if s.dispatch, err = s.script(name, args); err != nil {
-			return fmt.Errorf("%s: %s", name, s.text(err))
+	for _, step := range []struct {
+		name  string
+		gives **jsc.Value
+	}{{"world.js", &s.feeds.world}, {"runtime.js", &s.dispatch}} {
+		if *step.gives, err = s.script(step.name, args); err != nil {
+			return fmt.Errorf("%s: %s", step.name, s.text(err))
 		}
 	}
 	for _, a := range args { // Look's too
@@ -78,6 +81,9 @@ func (s *server) boot() error {
 		return err
 	}
 	if err := s.bootModules(); err != nil {
+		return err
+	}
+	if err := s.bootFeeds(); err != nil {
 		return err
 	}
 	if o.StrictEval {
@@ -262,6 +268,9 @@ func (s *server) broken(err error) error {
 
 // returned is the value of an answer, or its failure as what is thrown.
 func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
+	if err := s.moveClock(a.Clock); err != nil {
+		return nil, s.broken(err)
+	}
 	if a.Failure != nil {
 		return s.throw(a.Failure)
 	}
