@@ -84,7 +84,7 @@ func (s *Session) admitted(p js.Pending, args []byte, run *ToolCall) error {
 	f := s.feed
 	record := s.w.NextCall(p.Name)
 	b := s.catalog.index[p.Name]
-	c := &call{n: record.Call, id: p.ID, tool: p.Name, args: p.Args, key: record.Key, run: run}
+	c := &openCall{n: record.Call, id: p.ID, tool: p.Name, args: p.Args, key: record.Key, run: run}
 	c.asked = b != nil && (!f.run || b.handed())
 	kind := journal.TypeStart
 	if c.asked {

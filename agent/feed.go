@@ -40,8 +40,9 @@ type Result struct {
 	// Output is what the guest wrote to its console, a line for each call, unless Print
 	// got it. It is cut at Limits.PrintBytes, with a line that says [truncated].
 	Output string
-	// Dropped are calls whose feed ended before their tool: its result was dropped,
-	// and whether it did its work is not known.
+	// Dropped are calls that the feed did not wait for. One with a Number was begun:
+	// its result was dropped, and whether the tool did its work is not known. One
+	// without was made in the last moment, and never begun.
 	Dropped []Call
 	// Usage is what this feed took.
 	Usage Usage
@@ -57,10 +58,10 @@ type feed struct {
 	output  strings.Builder
 	cut     bool
 
-	queue   []js.Pending     // calls that nobody has judged, in their order
-	last    uint64           // the last call of the runtime that was queued
-	open    map[uint64]*call // by their number in the journal
-	active  int              // tools that run
+	queue   []js.Pending         // calls that nobody has judged, in their order
+	last    uint64               // the last call of the runtime that was queued
+	open    map[uint64]*openCall // by their number in the journal
+	active  int                  // tools that run
 	done    chan finished
 	ctx     context.Context // of tools that run
 	calls   int64
@@ -73,7 +74,7 @@ type feed struct {
 }
 
 func (s *Session) newFeed(n uint64) *feed {
-	return &feed{n: n, open: map[uint64]*call{}, done: make(chan finished, s.pool.limits.InFlight)}
+	return &feed{n: n, open: map[uint64]*openCall{}, done: make(chan finished, s.pool.limits.InFlight)}
 }
 
 // Feed runs a piece of source to its end; tools are called as the guest asks. The
@@ -160,6 +161,9 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	if err := s.awake(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.rt.Check(r.script(0, nil)); err != nil {
 		return nil, err
 	}
 	r.feed.bytes = int64(len(r.blob))
@@ -295,6 +299,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 	defer wait.Stop()
 	for {
 		if err != nil {
+			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
 			return s.failed(ctx, err)
 		}
 		f.take(step)

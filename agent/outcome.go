@@ -20,7 +20,7 @@ const outcomeDone = "done"
 
 // repeatable are the kinds of failure that a replay comes to again: the guest
 // goes on from where they left it.
-var repeatable = []js.Kind{js.SyntaxError, js.Thrown, js.NeverSettles, js.ResultLimit, js.Unsupported}
+var repeatable = []js.Kind{js.SyntaxError, js.Thrown, js.NeverSettles, js.ResultLimit, js.Unsupported, js.BindFailed}
 
 // replays tells whether a feed with this outcome is run again by a replay. One
 // that is void is not: the guest is as it was before.
@@ -93,6 +93,9 @@ func (s *Session) settle(kind, hash string, value js.Value, why error) (*Step, e
 		}}}); err != nil {
 			return nil, errors.Join(why, err)
 		}
+	}
+	for _, p := range f.queue {
+		r.Dropped = append(r.Dropped, Call{Tool: p.Name, Args: p.Args})
 	}
 	used := journal.Spent{MS: f.ms, Bytes: f.bytes}
 	r.Usage = Usage{Feeds: 1, Calls: f.calls, MS: f.ms, Bytes: f.bytes, Refused: f.refused}

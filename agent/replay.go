@@ -415,7 +415,7 @@ func (r *replay) open(m *journal.Feed) error {
 	for n, p := range r.ids {
 		c := f.open[n]
 		if c == nil {
-			c = &call{n: n, tool: p.Name, args: p.Args, asked: state.Asked(n), doubt: !state.Asked(n), key: state.Key(n)}
+			c = &openCall{n: n, tool: p.Name, args: p.Args, asked: state.Asked(n), doubt: !state.Asked(n), key: state.Key(n)}
 			f.open[n] = c
 		}
 		c.id = p.ID

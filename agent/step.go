@@ -55,8 +55,8 @@ type Reply struct {
 	Approval string
 }
 
-// call is one that is on record and has no answer.
-type call struct {
+// openCall is one that is on record and has no answer.
+type openCall struct {
 	n     uint64
 	id    uint64 // the runtime's
 	tool  string
@@ -69,17 +69,17 @@ type call struct {
 
 // finished is what came of a tool.
 type finished struct {
-	c     *call
+	c     *openCall
 	value js.Value
 	err   error
 }
 
 func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
-func (s *Session) callID(c *call) string { return fmt.Sprintf("%d.%s", c.n, s.epoch) }
+func (s *Session) callID(c *openCall) string { return fmt.Sprintf("%d.%s", c.n, s.epoch) }
 
 // shown is a call as the host sees it.
-func (s *Session) shown(c *call) Call {
+func (s *Session) shown(c *openCall) Call {
 	out := Call{ID: s.callID(c), Number: c.n, Tool: c.tool, Args: c.args, Key: c.key, InDoubt: c.doubt}
 	out.Approval, _ = s.catalog.ApprovalHash(s.ID(), c.n, c.tool, c.args) // they have crossed: they can be written
 	return out
@@ -118,7 +118,7 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 }
 
 // resume starts the tools that are to run, and goes on.
-func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*call) (*Step, error) {
+func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall) (*Step, error) {
 	f := s.feed
 	if len(runs) == 0 {
 		step, err := s.rt.Resume(ctx, sent...)
@@ -151,14 +151,14 @@ func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*call) (*S
 }
 
 // judged looks at all replies before anything is done with one.
-func (s *Session) judged(replies []Reply) (answers []finished, runs []*call, err error) {
+func (s *Session) judged(replies []Reply) (answers []finished, runs []*openCall, err error) {
 	bad := func(r *Reply, format string, args ...any) error {
 		return fieldError("replies.call", shown(r.Call), format, args...)
 	}
 	if len(replies) == 0 {
 		return nil, nil, &api.FieldError{Field: "replies", Value: 0, Reason: "must answer a call that waits"}
 	}
-	byID, seen := map[string]*call{}, map[string]bool{}
+	byID, seen := map[string]*openCall{}, map[string]bool{}
 	for _, c := range s.feed.open {
 		byID[s.callID(c)] = c
 	}
@@ -193,7 +193,7 @@ func (s *Session) judged(replies []Reply) (answers []finished, runs []*call, err
 }
 
 // runnable makes ready what Run runs.
-func (s *Session) runnable(c *call, r *Reply) error {
+func (s *Session) runnable(c *openCall, r *Reply) error {
 	b := s.catalog.index[c.tool]
 	switch {
 	case b == nil || b.Func == nil:
@@ -212,7 +212,7 @@ func (s *Session) runnable(c *call, r *Reply) error {
 }
 
 // launch runs a tool.
-func (s *Session) launch(c *call) {
+func (s *Session) launch(c *openCall) {
 	f := s.feed
 	f.active++
 	ctx := withCall(f.ctx, CallInfo{Session: s.ID(), Number: c.n, Tool: c.tool, Key: c.key})

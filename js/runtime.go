@@ -46,6 +46,8 @@ type Runtime struct {
 	eval     uint64
 	binding  uint64        // token that is being bound, 0 in an evaluation
 	timeout  time.Duration // of the evaluation
+	hard     time.Duration // after which it is killed
+	cpuMost  time.Duration // processor time that it may use
 	lastCall uint64
 	calls    int64               // in the life of the runtime
 	before   int64               // of them, before this evaluation
@@ -80,7 +82,8 @@ type Script struct {
 	// Console gets the console's text of this evaluation, beside Options.Console and
 	// on the same terms. By default nobody does.
 	Console func(Level, string)
-	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
+	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it. HardMS is
+	// shorter by as much then, and CPUMS at most twice that.
 	TimeoutMS int64
 }
 
@@ -131,8 +134,17 @@ func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
 	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
 	r.inputs = m.Feed != nil && m.Feed.Given()
-	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
+	l := &r.p.limits
+	timeout := cmp.Or(int64(m.TimeoutMS), l.TimeoutMS)
+	hard := l.HardMS - l.TimeoutMS + timeout
+	cpu := l.CPUMS
+	if timeout < l.TimeoutMS {
+		cpu = min(cpu, 2*hard)
+	}
+	r.timeout, r.hard, r.cpuMost = ms(timeout), ms(hard), ms(cpu)
 }
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // message checks a script.
 func (r *Runtime) message(s Script) (*wire.Eval, error) {
@@ -218,7 +230,11 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	hard := ms(limits.HardMS)
+	if r.binding == 0 {
+		hard = r.hard
+	}
+	r.clk.begin(on, hard, ms(limits.HostWaitMS))
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -419,6 +435,28 @@ func (r *Runtime) usage(m wire.Message) Usage {
 		u.HeapBytes = int64(min(done.Usage.HeapBytes, 1<<62))
 	}
 	return u
+}
+
+// Alive tells whether the runtime can still run something. A worker may end at any
+// time: what has begun then says why.
+func (r *Runtime) Alive() bool {
+	select {
+	case <-r.w.done:
+		return false
+	default:
+		return r.why() == nil
+	}
+}
+
+// LastUsage is what the last evaluation took, whatever came of it. It is not to be
+// called beside one.
+func (r *Runtime) LastUsage() Usage { return r.usage(nil) }
+
+// Check tells what Run would refuse a script for, before anything happens: the
+// error is an *api.FieldError or a *ConvertError.
+func (r *Runtime) Check(s Script) error {
+	_, err := r.message(s)
+	return err
 }
 
 // Engine is what runs the guest.

@@ -17,6 +17,7 @@ type watch struct {
 	mu          sync.Mutex
 	timer       *time.Timer
 	stopped     bool
+	most        time.Duration // of processor time
 	base, last  time.Duration // processor time at the beginning, at the last look
 	guest, host time.Duration // of the clock at the last look
 }
@@ -30,7 +31,10 @@ func (r *Runtime) watchCPU(on bool) (stop func()) {
 	if !on {
 		r.cpu = w.last
 	}
-	w.base = r.cpu
+	w.base, w.most = r.cpu, ms(r.p.limits.CPUMS)
+	if r.binding == 0 {
+		w.most = r.cpuMost
+	}
 	w.guest, w.host = r.clk.used()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,8 +82,8 @@ func (w *watch) judge() *Error {
 	w.guest, w.host, over = w.r.clk.book(used-w.last, w.guest, w.host)
 	w.last = used
 	switch {
-	case used-w.base > time.Duration(limits.CPUMS)*time.Millisecond:
-		return failed(CPULimit, "more than %d ms", limits.CPUMS)
+	case used-w.base > w.most:
+		return failed(CPULimit, "more than %d ms", w.most.Milliseconds())
 	case over:
 		return failed(HardTimeout, "the worker was killed: the guest ran on while functions of the host did")
 	}
