@@ -86,6 +86,7 @@ tests js: internal/script
 js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js
+gate:                api preflight internal/termtext
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
