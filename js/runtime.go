@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
@@ -55,6 +56,9 @@ type Runtime struct {
 	waves    bool               // it may pause
 	paused   map[uint64]*paused // calls that wait for Resume, by their number
 
+	cleared, clearedModule sum   // what the gate has judged and the worker may be sent next
+	denied                 error // the first module of this evaluation that it has denied
+
 	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
 	once sync.Once
@@ -75,6 +79,8 @@ type Script struct {
 	Module bool
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
 	TimeoutMS int64
+
+	admitted admission
 }
 
 // Usage is what an evaluation took.
@@ -100,7 +106,11 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 
 // run is Run; collect gets the console's text too.
 func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)) (Value, Usage, error) {
-	m, err := r.message(s)
+	m, err := r.p.message(s)
+	if err != nil {
+		return Value{}, Usage{}, err
+	}
+	cleared, err := r.p.clear(ctx, &s, m)
 	if err != nil {
 		return Value{}, Usage{}, err
 	}
@@ -108,6 +118,7 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
+	r.cleared = cleared
 	r.collect = collect
 	defer func() { r.collect = nil }()
 	r.begin(m)
@@ -122,12 +133,12 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 // begin makes an evaluation of a message.
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
-	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
+	m.ID, r.console, r.before, r.waves, r.denied = r.eval, 0, r.calls, m.Waves, nil
 	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
 }
 
 // message checks a script.
-func (r *Runtime) message(s Script) (*wire.Eval, error) {
+func (p *Pool) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
 	if m.Name == "" {
 		m.Name = "eval"
@@ -135,7 +146,7 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	if s.Module {
 		m.Kind = wire.EvalModule
 	}
-	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
+	if s.TimeoutMS < 0 || s.TimeoutMS > p.limits.TimeoutMS {
 		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
 	}
 	if _, err := wire.AppendPayload(nil, &wire.Eval{ID: 1, Kind: m.Kind, Name: m.Name}); err != nil {
@@ -302,6 +313,9 @@ func (r *Runtime) send(m wire.Message) error {
 
 // write is send for who has the lock.
 func (r *Runtime) write(m wire.Message) error {
+	if err := r.unjudged(m); err != nil {
+		return err
+	}
 	_ = r.w.ch.SetWriteDeadline(time.Now().Add(time.Duration(r.p.limits.WriteStallMS) * time.Millisecond))
 	return r.w.out.Write(m)
 }
@@ -317,6 +331,8 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
 	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
 		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
+	case errors.Is(err, gate.ErrNoVerdict):
+		return r.end(&Error{Kind: Closed, Message: err.Error(), Err: err})
 	case isTimeout(err) && r.writing(err):
 		return r.end(failed(WriteStall, "the worker does not read"))
 	case isTimeout(err):
@@ -383,7 +399,7 @@ func (r *Runtime) failure(f *wire.Failure) error {
 	if !slices.Contains(guestKinds, Kind(f.Kind)) {
 		return r.end(failed(Protocol, "an error of kind %q", f.Kind))
 	}
-	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10)}
+	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10), Err: r.denied}
 }
 
 // guestName is the name of a guest's error, "Error" for one that claims to be a

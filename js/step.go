@@ -45,7 +45,11 @@ type paused struct {
 // the host. While it has paused nothing else runs; no limit of time counts, and
 // the worker is kept. The error is as [Runtime.Eval]'s.
 func (r *Runtime) Start(ctx context.Context, s Script) (*Step, error) {
-	m, err := r.message(s)
+	m, err := r.p.message(s)
+	if err != nil {
+		return nil, err
+	}
+	cleared, err := r.p.clear(ctx, &s, m)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +57,7 @@ func (r *Runtime) Start(ctx context.Context, s Script) (*Step, error) {
 		return nil, err
 	}
 	defer func() { r.turn <- struct{}{} }()
+	r.cleared = cleared
 	m.Waves = true
 	r.begin(m)
 	return r.step(ctx, false, m)
