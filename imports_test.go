@@ -82,10 +82,11 @@ redteam:             api languages internal/cell internal/landlock golang.org/x/
 internal/worker:     internal/worker/bootstrap internal/script internal/transform internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
-tests js: internal/script
-js:                  api internal/wire internal/termtext internal/cell internal/jsc/library
+tests js: internal/script preflight
+js:                  api gate internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js
+gate:                api preflight internal/termtext
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:

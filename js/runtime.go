@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
@@ -59,6 +60,9 @@ type Runtime struct {
 	waves    bool                // it may pause
 	paused   map[uint64]*paused  // calls that wait for Resume, by their number
 
+	cleared, clearedModule sum   // what the gate has judged and the worker may be sent next
+	denied                 error // the first module of this evaluation that it has denied
+
 	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
 	once sync.Once
@@ -85,6 +89,8 @@ type Script struct {
 	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it. HardMS is
 	// shorter by as much then, and CPUMS at most twice that.
 	TimeoutMS int64
+
+	admitted admission
 }
 
 // Usage is what an evaluation took.
@@ -114,11 +120,15 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 	if err != nil {
 		return Value{}, Usage{}, err
 	}
+	cleared, err := r.p.clear(ctx, &s, m)
+	if err != nil {
+		return Value{}, Usage{}, err
+	}
 	if err := r.enter(ctx); err != nil {
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.collect, r.listens = collect, s.Console
+	r.cleared, r.collect, r.listens = cleared, collect, s.Console
 	defer func() { r.collect, r.listens = nil, nil }()
 	r.begin(m)
 	done, err := r.converse(ctx, false, m)
@@ -132,7 +142,7 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 // begin makes an evaluation of a message.
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
-	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
+	m.ID, r.console, r.before, r.waves, r.denied = r.eval, 0, r.calls, m.Waves, nil
 	r.inputs = m.Feed != nil && m.Feed.Given()
 	l := &r.p.limits
 	timeout := cmp.Or(int64(m.TimeoutMS), l.TimeoutMS)
@@ -146,8 +156,20 @@ func (r *Runtime) begin(m *wire.Eval) {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// message checks a script.
+// message checks a script, its names against what is bound too.
 func (r *Runtime) message(s Script) (*wire.Eval, error) {
+	if s.Feed != nil {
+		for name := range s.Feed.Inputs {
+			if r.bound(name) {
+				return nil, inputRefused(name, "is a name of the host's functions")
+			}
+		}
+	}
+	return r.p.message(s)
+}
+
+// message checks a script.
+func (p *Pool) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
 	if m.Name == "" {
 		m.Name = "eval"
@@ -155,7 +177,7 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	if s.Module {
 		m.Kind = wire.EvalModule
 	}
-	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
+	if s.TimeoutMS < 0 || s.TimeoutMS > p.limits.TimeoutMS {
 		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
 	}
 	if _, err := wire.AppendPayload(nil, &wire.Eval{ID: 1, Kind: m.Kind, Name: m.Name}); err != nil {
@@ -168,7 +190,7 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 		return nil, &api.FieldError{Field: "code", Value: len(s.Code), Reason: "must be less than 16 MiB"}
 	}
 	if s.Feed != nil {
-		if err := r.addFeed(m, s); err != nil {
+		if err := p.addFeed(m, s); err != nil {
 			return nil, err
 		}
 	}
@@ -331,6 +353,9 @@ func (r *Runtime) send(m wire.Message) error {
 
 // write is send for who has the lock.
 func (r *Runtime) write(m wire.Message) error {
+	if err := r.unjudged(m); err != nil {
+		return err
+	}
 	_ = r.w.ch.SetWriteDeadline(time.Now().Add(time.Duration(r.p.limits.WriteStallMS) * time.Millisecond))
 	return r.w.out.Write(m)
 }
@@ -346,6 +371,8 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
 	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
 		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
+	case errors.Is(err, gate.ErrNoVerdict):
+		return r.end(&Error{Kind: Closed, Message: err.Error(), Err: err})
 	case isTimeout(err) && r.writing(err):
 		return r.end(failed(WriteStall, "the worker does not read"))
 	case isTimeout(err):
@@ -412,7 +439,7 @@ func (r *Runtime) failure(f *wire.Failure) error {
 	if !slices.Contains(guestKinds, Kind(f.Kind)) && (Kind(f.Kind) != BindFailed || !r.inputs) {
 		return r.end(failed(Protocol, "an error of kind %q", f.Kind))
 	}
-	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10)}
+	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10), Err: r.denied}
 }
 
 // guestName is the name of a guest's error, "Error" for one that claims to be a

@@ -52,10 +52,15 @@ func (r *Runtime) Start(ctx context.Context, s Script) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	cleared, err := r.p.clear(ctx, &s, m)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { r.turn <- struct{}{} }()
+	r.cleared = cleared
 	m.Waves = true
 	r.listens = s.Console
 	r.begin(m)
@@ -101,7 +106,7 @@ func (r *Runtime) replies(replies []Reply) ([]wire.Message, error) {
 		seen[a.ID] = true
 		m := &wire.Answer{CallID: a.ID}
 		var err error
-		if m.Clock, err = r.clockTo("replies.clock", a.Clock); err != nil {
+		if m.Clock, err = r.p.clockTo("replies.clock", a.Clock); err != nil {
 			return nil, err
 		}
 		if a.Err != nil {
