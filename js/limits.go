@@ -93,6 +93,16 @@ func (l *Limits) table() []bound {
 	}
 }
 
+// Bounds are the smallest and the largest values of the limits, for a front end
+// that says so before it has a runtime.
+func Bounds() (floor, ceiling Limits) {
+	lo, hi := floor.table(), ceiling.table()
+	for i, b := range lo {
+		*b.value, *hi[i].value = b.floor, b.ceiling
+	}
+	return floor, ceiling
+}
+
 // resolve fills in defaults and refuses what is out of bounds. The error is a
 // *api.FieldError.
 func (l Limits) resolve() (Limits, error) {
@@ -102,7 +112,7 @@ func (l Limits) resolve() (Limits, error) {
 		}
 		if *b.value < b.floor || *b.value > b.ceiling {
 			return l, &api.FieldError{Field: "limits." + b.name, Value: *b.value,
-				Reason: fmt.Sprintf("must be from %d to %d; 0 is the default", b.floor, b.ceiling)}
+				Reason: fmt.Sprintf("must be from %d to %d, or 0 for the default", b.floor, b.ceiling)}
 		}
 	}
 	if l.HardMS <= l.TimeoutMS {

@@ -53,6 +53,8 @@ glovebox eval --engine-info`
 type evalFlags struct {
 	file, timeout, memory, jit, sandbox, modules, factory, fragment string
 	json, raw, strict, engine, module                               bool
+
+	given func(name string) bool // whether the flag was written
 }
 
 func newEval() *cobra.Command {
@@ -67,6 +69,7 @@ func newEval() *cobra.Command {
 		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
+	f.given = flags.Changed
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the code; - is standard input, which is also taken when there is no code")
 	flags.BoolVar(&f.module, "module", false, "the code is a module, as it is in a file that ends in .mjs or .ts")
 	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported, no links in it")
@@ -201,19 +204,23 @@ func (f *evalFlags) code(args []string) (code, name string, err error) {
 
 func (f *evalFlags) limits() (js.Limits, error) {
 	var l js.Limits
+	floor, ceiling := js.Bounds()
 	for _, s := range []struct {
 		flag, text string
 		unit       unit
-		to         *int64
-	}{{"timeout", f.timeout, duration, &l.TimeoutMS}, {"memory", f.memory, size, &l.MemoryBytes}} {
-		if s.text == "" {
+		of         func(*js.Limits) *int64
+	}{
+		{"timeout", f.timeout, duration, func(l *js.Limits) *int64 { return &l.TimeoutMS }},
+		{"memory", f.memory, size, func(l *js.Limits) *int64 { return &l.MemoryBytes }},
+	} {
+		if !f.given(s.flag) {
 			continue
 		}
-		n, err := s.unit.parse(s.text)
+		n, err := s.unit.limit("--"+s.flag, s.text, s.text, *s.of(&floor), *s.of(&ceiling))
 		if err != nil {
-			return l, usagef("--%s: %q is no %s above zero", s.flag, s.text, map[unit]string{duration: "time, such as 500ms or 2s,", size: "size, such as 64MiB,"}[s.unit])
+			return l, err
 		}
-		*s.to = n
+		*s.of(&l) = n
 	}
 	return l, nil
 }
