@@ -33,8 +33,9 @@ var pathForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}(\.[A-Za-z_$][A
 // Bind gives the guest a function under a name, or under parts joined by dots,
 // which become objects. fn is a [Func] or any function: a context may come
 // first, an error last; the other parameters are decoded as by [Value.Decode],
-// missing ones are zero values, and surplus arguments are an error. The guest
-// stands still until the function returns; [Runtime.BindAsync] gives it a
+// missing ones are zero values, and surplus arguments are an error. A function
+// with a parameter or a result of a type that never crosses, such as a channel,
+// is refused with an *api.FieldError. The guest stands still until the function returns; [Runtime.BindAsync] gives it a
 // promise instead.
 //
 // A name that the guest has, inherited ones among them, is refused with
@@ -63,6 +64,12 @@ func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err 
 	members, err := membersOf(object)
 	if err != nil {
 		return err
+	}
+	for _, m := range members { // before any is bound
+		var bad *api.FieldError
+		if _, err := funcOf(m.fn); errors.As(err, &bad) {
+			return &api.FieldError{Field: "object." + clean(m.name, 100), Value: bad.Value, Reason: bad.Reason}
+		}
 	}
 	var bound []string
 	defer func() {

@@ -107,7 +107,7 @@ func (s *Source) message() (*wire.Transform, error) {
 	}
 	switch {
 	case s.Syntax != TypeScript && s.Factory == "":
-		return nil, &api.FieldError{Field: "factory", Value: "", Reason: "must be given for JSX"}
+		return nil, &api.FieldError{Field: "factory", Reason: "must be given for JSX"}
 	case s.Syntax == TypeScript && s.Factory+s.Fragment != "":
 		return nil, &api.FieldError{Field: "factory", Value: clean(s.Factory, 100), Reason: "is for JSX alone"}
 	case len(s.Code) >= maxSource:
