@@ -167,13 +167,13 @@ func (r *Runtime) Revoke(ctx context.Context, name string) error {
 		return failed(BindFailed, "%s is not bound", clean(name, 100))
 	}
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	if over := r.ended(nil); over != nil {
 		return over
 	}
 	if err := r.send(&wire.Revoke{Token: token}); err != nil {
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	case m.CallID <= r.lastCall || m.EvalID != r.eval:
 		return failed(Protocol, "a call of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
 	case r.calls > limits.HostCalls:
-		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+		return limits.passed(CallLimit)
 	}
 	r.lastCall = m.CallID
 	size := callSize{encoded: int64(len(m.Args))}
@@ -251,7 +251,7 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 		r.wrote()
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
-		return failed(HostWait, "the worker was killed")
+		return r.p.limits.passed(HostWait)
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func (r *Runtime) answer(m *wire.Answer, sync bool) {
 		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
 	}
 	if err != nil && isTimeout(err) {
-		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
+		go r.shut(r.p.limits.passed(WriteStall)) // whoever reads sees its end
 	}
 }
 

@@ -121,6 +121,23 @@ func (l Limits) resolve() (Limits, error) {
 	return l, nil
 }
 
+// passed is the error of a limit that ended a worker: which one, and its value.
+func (l *Limits) passed(k Kind) *Error {
+	switch k {
+	case CPULimit:
+		return failed(k, "it took more processor time than cpu_ms, %d ms", l.CPUMS)
+	case MemoryLimit:
+		return failed(k, "the worker needed more memory than memory_bytes, %d bytes", l.MemoryBytes)
+	case HostWait:
+		return failed(k, "functions of the host took longer than host_wait_ms, %d ms, and the worker was killed", l.HostWaitMS)
+	case CallLimit:
+		return failed(k, "it called functions of the host more often than host_calls, %d times", l.HostCalls)
+	case WriteStall:
+		return failed(k, "the worker did not read what it was sent for longer than write_stall_ms, %d ms", l.WriteStallMS)
+	}
+	return failed(HardTimeout, "it took longer than hard_ms, %d ms, and the worker was killed", l.HardMS)
+}
+
 // cell are the limits of the worker's cell. Its time is bounded by evaluation,
 // not here: a worker is idle most of its life.
 func (l *Limits) cell() api.Limits {

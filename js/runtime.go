@@ -155,7 +155,7 @@ func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
 
 func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	select {
 	case <-r.turn:
@@ -179,7 +179,7 @@ func (r *Runtime) ended(otherwise *Error) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.over != nil:
-		return &Error{Kind: Closed, Message: "since: " + strings.TrimPrefix(r.over.Error(), "js: "), Err: r.over}
+		return since(r.over)
 	case otherwise != nil:
 		return otherwise
 	}
@@ -236,7 +236,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 			return nil, r.end(why)
 		}
 		if done && canceled() {
-			return nil, r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+			return nil, r.end(ctxEnded(ctx, "while it ran"))
 		}
 		if done {
 			return answer, nil
@@ -314,20 +314,20 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		r.w.end()
 		return r.why()
 	case ctx.Err() != nil:
-		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+		return r.end(ctxEnded(ctx, "while it ran"))
 	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
 		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
 	case isTimeout(err) && r.writing(err):
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	case isTimeout(err):
-		return r.end(failed(r.clk.over(), "the worker was killed"))
+		return r.end(r.p.limits.passed(r.clk.over()))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
 	}
 	took := r.clk.soFar()
-	why := r.w.cause() // the end of its channel is the end of a worker
+	why := r.w.cause(&r.p.limits) // the end of its channel is the end of a worker
 	if why.Kind == Crashed && r.binding == 0 && took >= r.timeout {
 		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
-		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
+		why = failed(HardTimeout, "the engine could not be stopped at timeout_ms, %d ms, and ended (%s)", r.timeout.Milliseconds(), why.Message)
 	}
 	return r.end(why)
 }
@@ -418,7 +418,7 @@ func (r *Runtime) Evidence() api.Evidence { return r.w.proof }
 // idempotent and safe beside a running evaluation, which then ends with
 // [Closed].
 func (r *Runtime) Close() error {
-	r.shut(failed(Closed, "by Close"))
+	r.shut(failed(Closed, "the runtime was closed"))
 	if r.pool != nil {
 		return r.pool.Close()
 	}

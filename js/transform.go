@@ -54,7 +54,7 @@ func (p *Pool) Transform(ctx context.Context, s Source) (string, error) {
 	case p.making <- struct{}{}:
 		defer func() { <-p.making }()
 	case <-ctx.Done():
-		return "", &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+		return "", ctxEnded(ctx, "before it began")
 	case <-p.ctx.Done():
 		return "", failed(Closed, "the pool is closed")
 	}
@@ -70,15 +70,15 @@ func (p *Pool) Transform(ctx context.Context, s Source) (string, error) {
 	case err == nil:
 		return code, nil
 	case ctx.Err() != nil:
-		return "", &Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)}
+		return "", ctxEnded(ctx, "while it ran")
 	case isTimeout(err):
-		return "", failed(HardTimeout, "the worker was killed")
+		return "", p.limits.passed(HardTimeout)
 	case errors.As(err, new(*Error)):
 		return "", err
 	case errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrLimit):
 		return "", &Error{Kind: Protocol, Message: err.Error(), Err: err}
 	}
-	return "", w.cause()
+	return "", w.cause(&p.limits)
 }
 
 // Transform is [Pool.Transform] with the limits of this runtime. It may be called

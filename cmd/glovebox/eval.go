@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,10 +37,11 @@ paths (import 'lib/a.js') or beside the module that asks (import './a.js'). impo
 imported. Types are taken away and not checked, by a worker of its own; stacks then name lines of what it made.
 
 The exit status is
-  0  it came to a value                         5  another failure: memory, the worker died
-  1  it threw, or is no JavaScript              6  its value has no JSON form, such as a function or a bigint
-  3  it ran out of time or processor time       2  the command line is wrong
-                                                4  this host cannot seal a worker`
+  0  it came to a value                         2  the command line is wrong
+  1  it threw, or is no JavaScript              4  this host cannot seal a worker
+  3  it ran out of time or processor time     125  Glovebox itself failed
+  5  another failure: memory, the worker died 130  you interrupted it: SIGINT, SIGTERM or SIGHUP to glovebox
+  6  its value has no JSON form, such as a function or a bigint`
 
 const evalExample = `glovebox eval '[1, 2, 3].map(x => x * 2)'
 glovebox eval -f report.js --timeout 500ms --memory 64MiB
@@ -293,13 +295,15 @@ func evalFailed(ctx context.Context, err error) error {
 	if !errors.As(err, &e) {
 		return err // bad options
 	}
+	if e.Kind == js.Canceled && errors.Is(context.Cause(ctx), errInterrupted) {
+		return &statusError{exitInterrupted, errInterrupted}
+	}
 	text := e.Error()
+	if e.Kind == js.Timeout || e.Kind == js.MemoryLimit { // words of the library, none of the guest's
+		text = strings.NewReplacer("timeout_ms", "--timeout", "memory_bytes", "--memory").Replace(text)
+	}
 	if e.Stack != "" {
 		text += "\n" + e.Stack
 	}
-	code := evalStatus(e.Kind)
-	if errors.Is(context.Cause(ctx), errInterrupted) {
-		code = exitInterrupted
-	}
-	return &statusError{code, errors.New(text)}
+	return &statusError{evalStatus(e.Kind), errors.New(text)}
 }

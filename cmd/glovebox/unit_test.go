@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -289,4 +290,24 @@ func FuzzParseUnits(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The help of every command tells the exit statuses that the contract gives it.
+func TestHelpTellsExitStatuses(t *testing.T) {
+	for name, codes := range map[string]string{
+		"run": "2 4 120 121 122 123 124 125 130", "eval": "0 1 2 3 4 5 6 125 130", "status": "0 1 2 125 130",
+		"check": "0 1 2 125", "redteam": "0 1 4 125 130", "languages": "1 2 4 125 130", "trace": "of run",
+	} {
+		var out strings.Builder
+		if code := command([]string{name, "--help"}, &out, &out); code != 0 {
+			t.Fatalf("%s: %d", name, code)
+		}
+		text, _, _ := strings.Cut(out.String(), "\nUsage:")
+		_, text, ok := strings.Cut(text, "xit status")
+		for _, code := range strings.Fields(codes) {
+			if !ok || !regexp.MustCompile(`\b`+code+`\b`).MatchString(text) {
+				t.Errorf("%s does not tell of %s:\n%s", name, code, text)
+			}
+		}
+	}
 }
