@@ -236,7 +236,7 @@ func (p *Pool) take(ctx context.Context) (*worker, error) {
 	case <-p.tokens:
 		return nil, nil
 	case <-ctx.Done():
-		return nil, &Error{Kind: PoolFull, Message: fmt.Sprintf("all %d workers are out", p.size.Max), Err: context.Cause(ctx)}
+		return nil, &Error{Kind: PoolFull, Message: fmt.Sprintf("the context ended while all %d workers were out", p.size.Max), Err: context.Cause(ctx)}
 	case <-p.ctx.Done():
 		return nil, failed(Closed, "the pool is closed")
 	}

@@ -1,7 +1,6 @@
 package js
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -45,10 +44,8 @@ type Runtime struct {
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
-	binding  uint64        // token that is being bound, 0 in an evaluation
-	timeout  time.Duration // of the evaluation
-	hard     time.Duration // after which it is killed
-	cpuMost  time.Duration // processor time that it may use
+	binding  uint64 // token that is being bound, 0 in an evaluation
+	limits   Limits // that hold for it
 	lastCall uint64
 	calls    int64               // in the life of the runtime
 	before   int64               // of them, before this evaluation
@@ -71,6 +68,7 @@ type Runtime struct {
 func newRuntime(p *Pool, w *worker) *Runtime {
 	r := &Runtime{p: p, w: w, turn: make(chan struct{}, 1), bindings: map[uint64]*binding{}, names: map[string]uint64{}, revoked: map[uint64]bool{}}
 	r.clk.deadline = w.ch.SetReadDeadline
+	r.limits = p.limits
 	r.turn <- struct{}{}
 	return r
 }
@@ -144,14 +142,7 @@ func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
 	m.ID, r.console, r.before, r.waves, r.denied = r.eval, 0, r.calls, m.Waves, nil
 	r.inputs = m.Feed != nil && m.Feed.Given()
-	l := &r.p.limits
-	timeout := cmp.Or(int64(m.TimeoutMS), l.TimeoutMS)
-	hard := l.HardMS - l.TimeoutMS + timeout
-	cpu := l.CPUMS
-	if timeout < l.TimeoutMS {
-		cpu = min(cpu, 2*hard)
-	}
-	r.timeout, r.hard, r.cpuMost = ms(timeout), ms(hard), ms(cpu)
+	r.limits = r.p.limits.within(int64(m.TimeoutMS))
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -202,7 +193,7 @@ func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
 
 func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	select {
 	case <-r.turn:
@@ -226,7 +217,7 @@ func (r *Runtime) ended(otherwise *Error) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.over != nil:
-		return &Error{Kind: Closed, Message: "since: " + strings.TrimPrefix(r.over.Error(), "js: "), Err: r.over}
+		return since(r.over)
 	case otherwise != nil:
 		return otherwise
 	}
@@ -243,7 +234,7 @@ func (r *Runtime) why() *Error {
 // converse sends messages and serves the worker until it has answered them, or
 // says that it waits. A conversation may be that of an evaluation that goes on.
 func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
-	limits := &r.p.limits
+	limits := &r.limits
 	canceled := func() bool { return false }
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, r.w.cancel)
@@ -252,11 +243,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	hard := ms(limits.HardMS)
-	if r.binding == 0 {
-		hard = r.hard
-	}
-	r.clk.begin(on, hard, ms(limits.HostWaitMS))
+	r.clk.begin(on, ms(limits.HardMS), ms(limits.HostWaitMS))
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -287,7 +274,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 			return nil, r.end(why)
 		}
 		if done && canceled() {
-			return nil, r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+			return nil, r.end(ctxEnded(ctx, "while it ran"))
 		}
 		if done {
 			return answer, nil
@@ -368,22 +355,22 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		r.w.end()
 		return r.why()
 	case ctx.Err() != nil:
-		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+		return r.end(ctxEnded(ctx, "while it ran"))
 	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
 		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
 	case errors.Is(err, gate.ErrNoVerdict):
 		return r.end(&Error{Kind: Closed, Message: err.Error(), Err: err})
 	case isTimeout(err) && r.writing(err):
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	case isTimeout(err):
-		return r.end(failed(r.clk.over(), "the worker was killed"))
+		return r.end(r.limits.passed(r.clk.over()))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
 	}
 	took := r.clk.soFar()
-	why := r.w.cause() // the end of its channel is the end of a worker
-	if why.Kind == Crashed && r.binding == 0 && took >= r.timeout {
+	why := r.w.cause(&r.p.limits) // the end of its channel is the end of a worker
+	if why.Kind == Crashed && r.binding == 0 && took >= ms(r.limits.TimeoutMS) {
 		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
-		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
+		why = failed(HardTimeout, "the engine could not be stopped at timeout_ms, %d ms, and ended (%s)", r.limits.TimeoutMS, why.Message)
 	}
 	return r.end(why)
 }
@@ -496,7 +483,7 @@ func (r *Runtime) Evidence() api.Evidence { return r.w.proof }
 // idempotent and safe beside a running evaluation, which then ends with
 // [Closed].
 func (r *Runtime) Close() error {
-	r.shut(failed(Closed, "by Close"))
+	r.shut(failed(Closed, "the runtime was closed"))
 	if r.pool != nil {
 		return r.pool.Close()
 	}

@@ -134,7 +134,7 @@ func (r *Runtime) step(ctx context.Context, on bool, messages ...wire.Message) (
 		r.forgive(c.ID)
 		r.answers.Add(1)
 		if err := r.send(&wire.Answer{CallID: c.ID, Failure: &wire.Failure{Kind: "refused", Name: "Error", Message: "nobody awaited the call"}}); err != nil {
-			return nil, r.end(failed(WriteStall, "the worker does not read"))
+			return nil, r.end(r.p.limits.passed(WriteStall))
 		}
 	}
 	if s.Value, err = r.outcome(answer); err != nil {

@@ -17,7 +17,6 @@ type watch struct {
 	mu          sync.Mutex
 	timer       *time.Timer
 	stopped     bool
-	most        time.Duration // of processor time
 	base, last  time.Duration // processor time at the beginning, at the last look
 	guest, host time.Duration // of the clock at the last look
 }
@@ -31,10 +30,7 @@ func (r *Runtime) watchCPU(on bool) (stop func()) {
 	if !on {
 		r.cpu = w.last
 	}
-	w.base, w.most = r.cpu, ms(r.p.limits.CPUMS)
-	if r.binding == 0 {
-		w.most = r.cpuMost
-	}
+	w.base = r.cpu
 	w.guest, w.host = r.clk.used()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,10 +65,10 @@ func (w *watch) look() {
 
 // judge says what is over, nil if nothing is.
 func (w *watch) judge() *Error {
-	limits := &w.r.p.limits
+	limits := &w.r.limits
 	since := w.r.sending.Load()
 	if since != 0 && time.Since(time.Unix(0, since)) > time.Duration(limits.WriteStallMS)*time.Millisecond {
-		return failed(WriteStall, "the worker does not read")
+		return limits.passed(WriteStall)
 	}
 	used, ok := w.r.w.used()
 	if !ok {
@@ -82,10 +78,10 @@ func (w *watch) judge() *Error {
 	w.guest, w.host, over = w.r.clk.book(used-w.last, w.guest, w.host)
 	w.last = used
 	switch {
-	case used-w.base > w.most:
-		return failed(CPULimit, "more than %d ms", w.most.Milliseconds())
+	case used-w.base > ms(limits.CPUMS):
+		return limits.passed(CPULimit)
 	case over:
-		return failed(HardTimeout, "the worker was killed: the guest ran on while functions of the host did")
+		return failed(HardTimeout, "it ran on beside functions of the host for longer than hard_ms, %d ms, and the worker was killed", limits.HardMS)
 	}
 	return nil
 }
