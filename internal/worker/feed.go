@@ -34,10 +34,8 @@ type feeds struct {
 // bootFeeds evaluates feed.js, as the last one of the scripts.
 func (s *server) bootFeeds() (err error) {
 	s.feeds.lexical = map[string]bool{}
-	if s.feeds.dispatch, err = s.script("feed.js", nil); err != nil {
-		return fmt.Errorf("feed.js: %s", s.text(err))
-	}
-	return nil
+	s.feeds.dispatch, err = s.script("feed.js", nil)
+	return err
 }
 
 // feedDo calls feed.js; the arguments stay the caller's.
