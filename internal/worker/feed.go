@@ -34,10 +34,8 @@ type feeds struct {
 // bootFeeds evaluates feed.js, as the last one of the scripts.
 func (s *server) bootFeeds() (err error) {
 	s.feeds.lexical = map[string]bool{}
-	if s.feeds.dispatch, err = s.script("feed.js", nil); err != nil {
-		return fmt.Errorf("feed.js: %s", s.text(err))
-	}
-	return nil
+	s.feeds.dispatch, err = s.script("feed.js", nil)
+	return err
 }
 
 // feedDo calls feed.js; the arguments stay the caller's.
@@ -47,30 +45,27 @@ func (s *server) feedDo(op int, args ...*jsc.Value) (*jsc.Value, error) {
 
 // feed evaluates a feed. It tells, as launch does, whether that was all.
 func (s *server) feed(m *wire.Eval) (over bool, err error) {
-	if refused, err := s.given(m.Feed); err != nil || refused {
+	refused := false
+	if m.Feed.Given() || m.Feed.Seed != nil || m.Feed.Clock != nil {
+		err = s.unwatched(func() (err error) { refused, err = s.given(m.Feed); return err })
+	}
+	if err != nil || refused {
 		return refused, err
 	}
 	f, err := s.feedSource(m.Source)
 	if err != nil {
 		return false, err
 	}
+	if f.Call { // at the top this is the global object, whatever the guest has done to its names
+		f.Source += "(this)"
+	}
 	v, err := s.js.Evaluate(f.Source, m.Name, 1)
 	if err = s.parsed(f.Source, err); err != nil {
 		return false, s.declared(f.Lexical, err)
 	}
-	defer func() { v.Release() }()
+	defer v.Release()
 	if err := s.declared(f.Lexical, nil); err != nil {
 		return false, err
-	}
-	if f.Call {
-		function := v
-		global := s.js.Global()
-		v, err = s.js.Call(function, nil, global)
-		global.Release()
-		function.Release()
-		if err != nil {
-			return false, err
-		}
 	}
 	return s.came(v)
 }

@@ -59,13 +59,11 @@ func (s *server) boot() error {
 		return err
 	}
 	args = append(args, list, s.codec.Look())
-	for _, step := range []struct {
-		name  string
-		gives **jsc.Value
-	}{{"world.js", &s.feeds.world}, {"runtime.js", &s.dispatch}} {
-		if *step.gives, err = s.script(step.name, args); err != nil {
-			return fmt.Errorf("%s: %s", step.name, s.text(err))
-		}
+	if s.feeds.world, err = s.script("world.js", args); err != nil {
+		return err
+	}
+	if s.dispatch, err = s.script("runtime.js", args); err != nil {
+		return err
 	}
 	for _, a := range args { // Look's too
 		a.Release()
@@ -103,7 +101,11 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 		return nil, err
 	}
 	defer function.Release()
-	return s.js.Call(function, nil, args...)
+	v, err := s.js.Call(function, nil, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", name, s.text(err))
+	}
+	return v, nil
 }
 
 // hiddenName is the source, in stacks, of what is evaluated for the guest later

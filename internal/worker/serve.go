@@ -61,6 +61,7 @@ type server struct {
 // limit is the soft time limit of an evaluation: the guest's own time.
 type limit struct {
 	end    time.Time
+	every  time.Duration // the engine asks
 	fired  bool
 	paused time.Time // since when the host is waited for
 }
@@ -208,6 +209,9 @@ func (s *server) run(m *wire.Eval) error {
 		}
 		if main != nil && main.over {
 			return s.exports(main)
+		}
+		if main == nil && !s.strayed && (s.value != nil || s.failure != nil) {
+			return nil // it has settled, and there is nothing to report
 		}
 		state, err := s.ask(opState)
 		if err != nil {
@@ -361,12 +365,24 @@ func keep(m *wire.Answer) *wire.Answer {
 // arm sets the soft time limit. The engine asks now and then, in terms of the
 // processor's time, whether it is over.
 func (s *server) arm(d time.Duration) {
-	s.limit = limit{end: time.Now().Add(d)}
-	every := min(d, 10*time.Millisecond)
-	s.js.SetTimeLimit(every, func() bool {
+	s.limit = limit{end: time.Now().Add(d), every: min(d, 10*time.Millisecond)}
+	s.watch()
+}
+
+// watch has the engine ask. It wakes a thread each time that the engine is
+// entered, so what runs no guest code does without, see unwatched.
+func (s *server) watch() {
+	s.js.SetTimeLimit(s.limit.every, func() bool {
 		s.limit.fired = !time.Now().Before(s.limit.end)
 		return s.limit.fired
 	})
+}
+
+// unwatched does what takes a bounded time and runs no guest code.
+func (s *server) unwatched(do func() error) error {
+	s.js.SetTimeLimit(0, nil)
+	defer s.watch()
+	return do()
 }
 
 // unparsed is the exception of a source that is no script.
