@@ -75,7 +75,7 @@ tests internal/worker/bootstrap: internal/jsc/library internal/wire
 internal/seatbelt:   github.com/ebitengine/purego golang.org/x/sys/...
 
 # The front door, and what stands before it.
-.:                   api languages internal/cell internal/cellinit
+.:                   api gate languages internal/cell internal/cellinit
 .:                   internal/warm internal/strays internal/seccomp internal/cgroup internal/landlock internal/attest internal/cellproto
 .:                   golang.org/x/sys/...
 redteam:             api languages internal/cell internal/landlock golang.org/x/sys/... golang.org/x/tools/txtar
@@ -103,6 +103,8 @@ tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
+tests .:             agent js preflight
+cmd/glovebox:        . api gate languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
