@@ -109,7 +109,7 @@ func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bo
 	if token == 0 {
 		return failed(BindFailed, "%s is bound already", name)
 	}
-	r.binding = token
+	r.binding, r.limits = token, r.p.limits
 	defer func() { r.binding = 0 }()
 	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
 	if err == nil {

@@ -138,6 +138,16 @@ func (l *Limits) passed(k Kind) *Error {
 	return failed(HardTimeout, "it took longer than hard_ms, %d ms, and the worker was killed", l.HardMS)
 }
 
+// within are the limits of an evaluation with a shorter time, 0 for the usual one.
+func (l Limits) within(timeout int64) Limits {
+	if timeout == 0 || timeout >= l.TimeoutMS {
+		return l
+	}
+	l.HardMS -= l.TimeoutMS - timeout
+	l.TimeoutMS, l.CPUMS = timeout, min(l.CPUMS, 2*l.HardMS)
+	return l
+}
+
 // cell are the limits of the worker's cell. Its time is bounded by evaluation,
 // not here: a worker is idle most of its life.
 func (l *Limits) cell() api.Limits {

@@ -144,7 +144,7 @@ func (s *server) bootModules() error {
 		args = append(args, f)
 	}
 	if m.dispatch, err = s.script("modules.js", args); err != nil {
-		return fmt.Errorf("modules.js: %s", s.text(err))
+		return err
 	}
 	if !s.imports() {
 		return nil

@@ -29,7 +29,7 @@ const (
 	opsEnd
 )
 
-// boot runs the scripts of the guest's world and keeps what the last one gives.
+// boot runs the scripts of the guest's world and keeps what they give.
 func (s *server) boot() error {
 	o := s.options
 	var err error
@@ -59,10 +59,11 @@ func (s *server) boot() error {
 		return err
 	}
 	args = append(args, list, s.codec.Look())
-	for _, name := range scripts {
-		if s.dispatch, err = s.script(name, args); err != nil {
-			return fmt.Errorf("%s: %s", name, s.text(err))
-		}
+	if s.feeds.world, err = s.script("world.js", args); err != nil {
+		return err
+	}
+	if s.dispatch, err = s.script("runtime.js", args); err != nil {
+		return err
 	}
 	for _, a := range args { // Look's too
 		a.Release()
@@ -78,6 +79,9 @@ func (s *server) boot() error {
 		return err
 	}
 	if err := s.bootModules(); err != nil {
+		return err
+	}
+	if err := s.bootFeeds(); err != nil {
 		return err
 	}
 	if o.StrictEval {
@@ -97,7 +101,11 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 		return nil, err
 	}
 	defer function.Release()
-	return s.js.Call(function, nil, args...)
+	v, err := s.js.Call(function, nil, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", name, s.text(err))
+	}
+	return v, nil
 }
 
 // hiddenName is the source, in stacks, of what is evaluated for the guest later
@@ -277,6 +285,9 @@ func (s *server) broken(err error) error {
 
 // returned is the value of an answer, or its failure as what is thrown.
 func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
+	if err := s.moveClock(a.Clock); err != nil {
+		return nil, s.broken(err)
+	}
 	if a.Failure != nil {
 		return s.throw(a.Failure)
 	}
