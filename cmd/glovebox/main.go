@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -81,6 +82,7 @@ func explain(err error) (code int, say string) {
 		usage  *usageError
 		status *statusError
 		field  *glovebox.FieldError
+		denied *gate.Denied
 	)
 	switch {
 	case errors.As(err, &status):
@@ -92,6 +94,8 @@ func explain(err error) (code int, say string) {
 		return exitUsage, usage.text
 	case errors.As(err, &field):
 		return exitUsage, flagOf(field)
+	case errors.As(err, &denied):
+		return exitUsage, deniedText(denied)
 	case errors.Is(err, glovebox.ErrSandboxUnavailable):
 		return exitUnavailable, err.Error()
 	case errors.Is(err, errInterrupted): // before there was a cell
