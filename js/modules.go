@@ -68,7 +68,7 @@ func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
 	limits := &r.p.limits
 	switch {
 	case r.calls > limits.HostCalls:
-		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+		return limits.passed(CallLimit)
 	case r.p.opts.Resolve == nil:
 		return failed(Protocol, "an import where there is nobody to ask")
 	case !wire.Specifier(m.Specifier):
@@ -88,7 +88,7 @@ func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
 		r.deliver(a.Imported)
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
-		return failed(HostWait, "the worker was killed")
+		return r.p.limits.passed(HostWait)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (r *Runtime) deliver(a *wire.Imported) {
 		err = r.write(&wire.Imported{CallID: a.CallID, Failure: noModule(err)})
 	}
 	if err != nil && isTimeout(err) {
-		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
+		go r.shut(r.p.limits.passed(WriteStall)) // whoever reads sees its end
 	}
 }
 

@@ -149,7 +149,7 @@ func (p *Pool) check() (cell.Mode, error) {
 	if o.JIT != "" && o.JIT != Baseline && o.JIT != Full {
 		return "", &api.FieldError{Field: "jit", Value: string(o.JIT), Reason: `must be "baseline" or "full", or empty for the interpreter`}
 	}
-	if o.Clock != nil && (*o.Clock < 0 || *o.Clock > 8_640_000_000_000_000) {
+	if o.Clock != nil && (*o.Clock < 0 || *o.Clock > maxClock) {
 		return "", &api.FieldError{Field: "clock", Value: *o.Clock, Reason: "must be from 0 to 8640000000000000 ms"}
 	}
 	if err := o.checkModules(); err != nil {
@@ -236,7 +236,7 @@ func (p *Pool) take(ctx context.Context) (*worker, error) {
 	case <-p.tokens:
 		return nil, nil
 	case <-ctx.Done():
-		return nil, &Error{Kind: PoolFull, Message: fmt.Sprintf("all %d workers are out", p.size.Max), Err: context.Cause(ctx)}
+		return nil, &Error{Kind: PoolFull, Message: fmt.Sprintf("the context ended while all %d workers were out", p.size.Max), Err: context.Cause(ctx)}
 	case <-p.ctx.Done():
 		return nil, failed(Closed, "the pool is closed")
 	}

@@ -1,7 +1,6 @@
 package js
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -45,16 +44,18 @@ type Runtime struct {
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
-	binding  uint64        // token that is being bound, 0 in an evaluation
-	timeout  time.Duration // of the evaluation
+	binding  uint64 // token that is being bound, 0 in an evaluation
+	limits   Limits // that hold for it
 	lastCall uint64
-	calls    int64 // in the life of the runtime
-	before   int64 // of them, before this evaluation
-	console  int64 // bytes of this evaluation
-	collect  func(Level, string)
-	cpu      time.Duration      // of the worker when it began
-	waves    bool               // it may pause
-	paused   map[uint64]*paused // calls that wait for Resume, by their number
+	calls    int64               // in the life of the runtime
+	before   int64               // of them, before this evaluation
+	console  int64               // bytes of this evaluation
+	collect  func(Level, string) // of Execute
+	listens  func(Level, string) // Script.Console
+	inputs   bool                // it brings some
+	cpu      time.Duration       // of the worker when it began
+	waves    bool                // it may pause
+	paused   map[uint64]*paused  // calls that wait for Resume, by their number
 
 	cleared, clearedModule sum   // what the gate has judged and the worker may be sent next
 	denied                 error // the first module of this evaluation that it has denied
@@ -67,6 +68,7 @@ type Runtime struct {
 func newRuntime(p *Pool, w *worker) *Runtime {
 	r := &Runtime{p: p, w: w, turn: make(chan struct{}, 1), bindings: map[uint64]*binding{}, names: map[string]uint64{}, revoked: map[uint64]bool{}}
 	r.clk.deadline = w.ch.SetReadDeadline
+	r.limits = p.limits
 	r.turn <- struct{}{}
 	return r
 }
@@ -77,7 +79,13 @@ type Script struct {
 	Code string
 	// Module says that it is a module; see [Runtime.EvalModule].
 	Module bool
-	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
+	// Feed, if it is not nil, says that it is a feed; see there.
+	Feed *Feed
+	// Console gets the console's text of this evaluation, beside Options.Console and
+	// on the same terms. By default nobody does.
+	Console func(Level, string)
+	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it. HardMS is
+	// shorter by as much then, and CPUMS at most twice that.
 	TimeoutMS int64
 
 	admitted admission
@@ -106,7 +114,7 @@ func (r *Runtime) Run(ctx context.Context, s Script) (Value, Usage, error) {
 
 // run is Run; collect gets the console's text too.
 func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)) (Value, Usage, error) {
-	m, err := r.p.message(s)
+	m, err := r.message(s)
 	if err != nil {
 		return Value{}, Usage{}, err
 	}
@@ -118,9 +126,8 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.cleared = cleared
-	r.collect = collect
-	defer func() { r.collect = nil }()
+	r.cleared, r.collect, r.listens = cleared, collect, s.Console
+	defer func() { r.collect, r.listens = nil, nil }()
 	r.begin(m)
 	done, err := r.converse(ctx, false, m)
 	if err != nil {
@@ -134,7 +141,22 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
 	m.ID, r.console, r.before, r.waves, r.denied = r.eval, 0, r.calls, m.Waves, nil
-	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
+	r.inputs = m.Feed != nil && m.Feed.Given()
+	r.limits = r.p.limits.within(int64(m.TimeoutMS))
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// message checks a script, its names against what is bound too.
+func (r *Runtime) message(s Script) (*wire.Eval, error) {
+	if s.Feed != nil {
+		for name := range s.Feed.Inputs {
+			if r.bound(name) {
+				return nil, inputRefused(name, "is a name of the host's functions")
+			}
+		}
+	}
+	return r.p.message(s)
 }
 
 // message checks a script.
@@ -158,6 +180,11 @@ func (p *Pool) message(s Script) (*wire.Eval, error) {
 	if len(s.Code) > wire.MaxPayload-4<<10 {
 		return nil, &api.FieldError{Field: "code", Value: len(s.Code), Reason: "must be less than 16 MiB"}
 	}
+	if s.Feed != nil {
+		if err := p.addFeed(m, s); err != nil {
+			return nil, err
+		}
+	}
 	return m, nil
 }
 
@@ -166,7 +193,7 @@ func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
 
 func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	select {
 	case <-r.turn:
@@ -190,7 +217,7 @@ func (r *Runtime) ended(otherwise *Error) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.over != nil:
-		return &Error{Kind: Closed, Message: "since: " + strings.TrimPrefix(r.over.Error(), "js: "), Err: r.over}
+		return since(r.over)
 	case otherwise != nil:
 		return otherwise
 	}
@@ -207,7 +234,7 @@ func (r *Runtime) why() *Error {
 // converse sends messages and serves the worker until it has answered them, or
 // says that it waits. A conversation may be that of an evaluation that goes on.
 func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
-	limits := &r.p.limits
+	limits := &r.limits
 	canceled := func() bool { return false }
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, r.w.cancel)
@@ -216,7 +243,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	r.clk.begin(on, ms(limits.HardMS), ms(limits.HostWaitMS))
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -247,7 +274,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 			return nil, r.end(why)
 		}
 		if done && canceled() {
-			return nil, r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+			return nil, r.end(ctxEnded(ctx, "while it ran"))
 		}
 		if done {
 			return answer, nil
@@ -296,7 +323,7 @@ func (r *Runtime) print(m *wire.Console) *Error {
 	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
 		return failed(Protocol, "console text beyond its limit")
 	}
-	for _, to := range []func(Level, string){r.collect, r.p.opts.Console} {
+	for _, to := range []func(Level, string){r.collect, r.listens, r.p.opts.Console} {
 		if to != nil {
 			to(levels[m.Level], strings.Join(m.Text, " "))
 		}
@@ -328,22 +355,22 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		r.w.end()
 		return r.why()
 	case ctx.Err() != nil:
-		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+		return r.end(ctxEnded(ctx, "while it ran"))
 	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
 		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
 	case errors.Is(err, gate.ErrNoVerdict):
 		return r.end(&Error{Kind: Closed, Message: err.Error(), Err: err})
 	case isTimeout(err) && r.writing(err):
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	case isTimeout(err):
-		return r.end(failed(r.clk.over(), "the worker was killed"))
+		return r.end(r.limits.passed(r.clk.over()))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
 	}
 	took := r.clk.soFar()
-	why := r.w.cause() // the end of its channel is the end of a worker
-	if why.Kind == Crashed && r.binding == 0 && took >= r.timeout {
+	why := r.w.cause(&r.p.limits) // the end of its channel is the end of a worker
+	if why.Kind == Crashed && r.binding == 0 && took >= ms(r.limits.TimeoutMS) {
 		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
-		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
+		why = failed(HardTimeout, "the engine could not be stopped at timeout_ms, %d ms, and ended (%s)", r.limits.TimeoutMS, why.Message)
 	}
 	return r.end(why)
 }
@@ -396,7 +423,7 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 
 // failure is the error of what the worker says of its guest.
 func (r *Runtime) failure(f *wire.Failure) error {
-	if !slices.Contains(guestKinds, Kind(f.Kind)) {
+	if !slices.Contains(guestKinds, Kind(f.Kind)) && (Kind(f.Kind) != BindFailed || !r.inputs) {
 		return r.end(failed(Protocol, "an error of kind %q", f.Kind))
 	}
 	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10), Err: r.denied}
@@ -424,6 +451,28 @@ func (r *Runtime) usage(m wire.Message) Usage {
 	return u
 }
 
+// Alive tells whether the runtime can still run something. A worker may end at any
+// time: what has begun then says why.
+func (r *Runtime) Alive() bool {
+	select {
+	case <-r.w.done:
+		return false
+	default:
+		return r.why() == nil
+	}
+}
+
+// LastUsage is what the last evaluation took, whatever came of it. It is not to be
+// called beside one.
+func (r *Runtime) LastUsage() Usage { return r.usage(nil) }
+
+// Check tells what Run would refuse a script for, before anything happens: the
+// error is an *api.FieldError or a *ConvertError.
+func (r *Runtime) Check(s Script) error {
+	_, err := r.message(s)
+	return err
+}
+
 // Engine is what runs the guest.
 func (r *Runtime) Engine() Engine { return r.w.engine }
 
@@ -434,7 +483,7 @@ func (r *Runtime) Evidence() api.Evidence { return r.w.proof }
 // idempotent and safe beside a running evaluation, which then ends with
 // [Closed].
 func (r *Runtime) Close() error {
-	r.shut(failed(Closed, "by Close"))
+	r.shut(failed(Closed, "the runtime was closed"))
 	if r.pool != nil {
 		return r.pool.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,10 +38,11 @@ paths (import 'lib/a.js') or beside the module that asks (import './a.js'). impo
 imported. Types are taken away and not checked, by a worker of its own; stacks then name lines of what it made.
 
 The exit status is
-  0  it came to a value                         5  another failure: memory, the worker died
-  1  it threw, or is no JavaScript              6  its value has no JSON form, such as a function or a bigint
-  3  it ran out of time or processor time       2  the command line is wrong
-                                                4  this host cannot seal a worker`
+  0  it came to a value                         2  the command line is wrong
+  1  it threw, or is no JavaScript              4  this host cannot seal a worker
+  3  it ran out of time or processor time     125  Glovebox itself failed
+  5  another failure: memory, the worker died 130  you interrupted it: SIGINT, SIGTERM or SIGHUP to glovebox
+  6  its value has no JSON form, such as a function or a bigint`
 
 const evalExample = `glovebox eval '[1, 2, 3].map(x => x * 2)'
 glovebox eval -f report.js --timeout 500ms --memory 64MiB
@@ -55,6 +57,8 @@ type evalFlags struct {
 	file, timeout, memory, jit, sandbox, modules, factory, fragment string
 	json, raw, strict, engine, module                               bool
 	policy                                                          policyFlag
+
+	given func(name string) bool // whether the flag was written
 }
 
 func newEval() *cobra.Command {
@@ -69,6 +73,7 @@ func newEval() *cobra.Command {
 		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
+	f.given = flags.Changed
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the code; - is standard input, which is also taken when there is no code")
 	flags.BoolVar(&f.module, "module", false, "the code is a module, as it is in a file that ends in .mjs or .ts")
 	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported, no links in it")
@@ -231,19 +236,23 @@ func (f *evalFlags) code(args []string) (code, name string, err error) {
 
 func (f *evalFlags) limits() (js.Limits, error) {
 	var l js.Limits
+	floor, ceiling := js.Bounds()
 	for _, s := range []struct {
 		flag, text string
 		unit       unit
-		to         *int64
-	}{{"timeout", f.timeout, duration, &l.TimeoutMS}, {"memory", f.memory, size, &l.MemoryBytes}} {
-		if s.text == "" {
+		of         func(*js.Limits) *int64
+	}{
+		{"timeout", f.timeout, duration, func(l *js.Limits) *int64 { return &l.TimeoutMS }},
+		{"memory", f.memory, size, func(l *js.Limits) *int64 { return &l.MemoryBytes }},
+	} {
+		if !f.given(s.flag) {
 			continue
 		}
-		n, err := s.unit.parse(s.text)
+		n, err := s.unit.limit("--"+s.flag, s.text, s.text, *s.of(&floor), *s.of(&ceiling))
 		if err != nil {
-			return l, usagef("--%s: %q is no %s above zero", s.flag, s.text, map[unit]string{duration: "time, such as 500ms or 2s,", size: "size, such as 64MiB,"}[s.unit])
+			return l, err
 		}
-		*s.to = n
+		*s.of(&l) = n
 	}
 	return l, nil
 }
@@ -319,13 +328,15 @@ func evalFailed(ctx context.Context, err error) error {
 	if denied := new(gate.Denied); errors.As(e.Err, &denied) { // a module that it imports
 		return denied
 	}
+	if e.Kind == js.Canceled && errors.Is(context.Cause(ctx), errInterrupted) {
+		return &statusError{exitInterrupted, errInterrupted}
+	}
 	text := e.Error()
+	if e.Kind == js.Timeout || e.Kind == js.MemoryLimit { // words of the library, none of the guest's
+		text = strings.NewReplacer("timeout_ms", "--timeout", "memory_bytes", "--memory").Replace(text)
+	}
 	if e.Stack != "" {
 		text += "\n" + e.Stack
 	}
-	code := evalStatus(e.Kind)
-	if errors.Is(context.Cause(ctx), errInterrupted) {
-		code = exitInterrupted
-	}
-	return &statusError{code, errors.New(text)}
+	return &statusError{evalStatus(e.Kind), errors.New(text)}
 }

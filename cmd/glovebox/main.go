@@ -133,7 +133,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newVersion(), newCompletion())
+	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().BoolP("help", "h", false, "show this help")
 		c.DisableFlagsInUseLine = true

@@ -35,7 +35,7 @@ told on stderr. One that could not be written, too; if the program ended well th
 The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
   121  it printed more than allowed             125  Glovebox itself failed
-  122  it made a forbidden system call          130  you interrupted it
+  122  it made a forbidden system call          130  you interrupted it: SIGINT, SIGTERM or SIGHUP to glovebox
   123  it could not be compiled                   2  the command line is wrong
                                                   4  this host cannot seal a cell
 A program can exit with such a number too; --json tells them apart. A command that is not in the cell gives 127, one that

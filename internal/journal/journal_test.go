@@ -343,6 +343,8 @@ func TestOdd(t *testing.T) {
 		"answer to none": {{TypeFeed, feed, ""}, {TypeAnswer, `{"call":1}`, ""}}, "answer twice": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeAnswer, `{"call":1}`, ""}, {TypeAnswer, `{"call":1}`, ""}},
 		"value and failure": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeAnswer, `{"call":1,"failure":{"kind":"k","name":"n","message":"m"}}`, "v"}},
 		"outcome of none":   {{TypeOutcome, `{"feed":0,"kind":"done","hash":"","used":{}}`, ""}}, "outcome twice": {{TypeFeed, feed, ""}, {TypeOutcome, `{"feed":1,"kind":"done","hash":"","used":{}}`, ""}, {TypeOutcome, `{"feed":1,"kind":"done","hash":"","used":{}}`, ""}},
+		"refused before a feed": {{TypeRefused, `{"feed":1,"tool":"t","failure":{"kind":"k","name":"n","message":"m"}}`, ""}}, "refused without why": {{TypeFeed, feed, ""}, {TypeRefused, `{"feed":1,"tool":"t","failure":null}`, ""}},
+		"run of none": {{TypeFeed, feed, ""}, {TypeRun, `{"call":1}`, ""}}, "run of a start": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeRun, `{"call":1}`, ""}}, "run twice": {{TypeFeed, feed, ""}, {TypeAsk, call, ""}, {TypeRun, `{"call":1}`, ""}, {TypeRun, `{"call":1}`, ""}},
 		"gives back": {{TypeBudget, `{"used":{"calls":-1}}`, ""}}, "outcome gives back": {{TypeFeed, feed, ""}, {TypeOutcome, `{"feed":1,"kind":"done","hash":"","used":{"ms":-5}}`, ""}},
 		"checkpoint": {{TypeCheckpoint, `{"feed":1,"call":0,"seed":0,"clock":0,"hash":"","spent":{},"tools":{},"discovered":[]}`, ""}}, "second first": {{TypeHeader, `{"key":"k1","session":"` + strings.Repeat("0", 32) + `","settings":{"redaction":true,"strict_eval":false,"catalog":"c","sealed":false},"made":{"release":"","engine":"","platform":""}}`, ""}},
 	} {

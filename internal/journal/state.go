@@ -72,6 +72,14 @@ func (s *State) check(r *Record) error {
 		if m.Failure != nil && len(r.Blob) > 0 {
 			return odd("an answer with a value and a failure")
 		}
+	case *Refused:
+		if !s.Open || m.Feed != s.Feed || m.Tool == "" || len(m.Tool) > 256 || m.Failure == nil {
+			return odd("a refused call of feed %d, which is not open", m.Feed)
+		}
+	case *Run:
+		if c, open := s.open[m.Call]; !open || !c.asked {
+			return odd("a run for call %d, which does not wait", m.Call)
+		}
 	case *Outcome:
 		if !s.Open || m.Feed != s.Feed || m.Kind == "" || !m.Used.valid() {
 			return odd("an outcome of feed %d, which is not open", m.Feed)
@@ -125,6 +133,9 @@ func (s *State) apply(r *Record) {
 		s.Spent.add(Spent{Calls: 1})
 	case *Answer:
 		delete(s.open, m.Call)
+		s.Clock = max(s.Clock, m.Clock)
+	case *Run:
+		s.open[m.Call] = openCall{call: s.open[m.Call].call}
 	case *Outcome:
 		s.Open = false
 		s.Spent.add(m.Used)
@@ -147,6 +158,13 @@ func (s *State) settle() {
 		}
 	}
 }
+
+// Asked tells whether an open call waits for the host's own answer; if not, it is in
+// doubt.
+func (s *State) Asked(n uint64) bool { return s.open[n].asked }
+
+// Key is that of an open call.
+func (s *State) Key(n uint64) string { return s.open[n].call.Key }
 
 // valid judges a first record.
 func (h *Header) valid() error {

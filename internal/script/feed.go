@@ -30,6 +30,9 @@ type Script struct {
 	// Call says that the source's value is a function, to be called once with the
 	// global object. It gives a promise of the value.
 	Call bool
+	// Lexical are the names that it declares at its top and that are no properties of
+	// the global object: of let, const and class, each once, in their order.
+	Lexical []string
 }
 
 // Feed makes one script of what is fed to a session: it may await and return at
@@ -48,11 +51,21 @@ func Feed(src, importer string, o Options) (Script, error) {
 	if err := p.run(o, func() { p.list("") }); err != nil {
 		return Script{}, err
 	}
-	edits := p.importer(importer)
+	edits, lexical := p.importer(importer), p.lexical()
 	if !p.found.awaits && !p.returns {
-		return Script{Source: apply(src, edits)}, nil
+		return Script{Source: apply(src, edits), Lexical: lexical}, nil
 	}
-	return Script{Source: p.feedSource(edits), Call: true}, nil
+	return Script{Source: p.feedSource(edits), Call: true, Lexical: lexical}, nil
+}
+
+// lexical are the names that let, const and class have declared.
+func (p *parser) lexical() (all []string) {
+	for _, n := range p.feed.order {
+		if p.names[n] == declareLexical {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // Imports puts the importer of Feed in the place of import(…) and leaves the

@@ -18,9 +18,6 @@ import (
 //go:embed scripts/*.js
 var sources embed.FS
 
-// scripts of the guest's world in their order; the last one gives the dispatch.
-var scripts = []string{"world.js", "runtime.js"}
-
 // errEnd is the end of the conversation.
 var errEnd = io.EOF
 
@@ -56,6 +53,7 @@ type server struct {
 	limit    limit
 
 	modules   modules
+	feeds     feeds
 	importing uint64 // number of the Import that is waited for
 	imported  *wire.Imported
 }
@@ -63,6 +61,7 @@ type server struct {
 // limit is the soft time limit of an evaluation: the guest's own time.
 type limit struct {
 	end    time.Time
+	every  time.Duration // the engine asks
 	fired  bool
 	paused time.Time // since when the host is waited for
 }
@@ -173,7 +172,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	case errors.Is(err, errConversation):
 		return err
 	case errors.Is(err, jsc.ErrTerminated):
-		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
+		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("it took longer than timeout_ms, %d ms", ms)}
 	case errors.As(err, &own):
 		done.Failure = refusedBy(own)
 	case err != nil:
@@ -210,6 +209,9 @@ func (s *server) run(m *wire.Eval) error {
 		}
 		if main != nil && main.over {
 			return s.exports(main)
+		}
+		if main == nil && !s.strayed && (s.value != nil || s.failure != nil) {
+			return nil // it has settled, and there is nothing to report
 		}
 		state, err := s.ask(opState)
 		if err != nil {
@@ -258,6 +260,9 @@ func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	case wire.EvalModule:
 		main, err = s.beginModule(m.Name, m.Source)
 		return main, false, err
+	case wire.EvalFeed:
+		over, err = s.feed(m)
+		return nil, over, err
 	case wire.EvalScript:
 	default:
 		return nil, false, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
@@ -266,18 +271,14 @@ func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	s.feeds.unlisted = true
 	v, err := s.js.Evaluate(source, m.Name, 1)
 	if err != nil {
-		return nil, false, s.parsed(m, err)
+		return nil, false, s.parsed(m.Source, err)
 	}
 	defer v.Release()
-	if v.Type() == jsc.Object || s.strayed || s.imports() {
-		s.strayed = false
-		_, err = s.ask(opSettle, v)
-		return nil, false, err
-	}
-	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes) // no promise, and nothing to report
-	return nil, true, nil
+	over, err = s.came(v)
+	return nil, over, err
 }
 
 // settlePending gives the guest answers that came between evaluations.
@@ -302,6 +303,9 @@ func (s *server) settle(a *wire.Answer) error {
 	s.answers++
 	s.held -= size
 	id := s.js.Number(float64(a.CallID))
+	if err := s.moveClock(a.Clock); err != nil {
+		return err
+	}
 	args, err := s.answerArgs(a)
 	if err != nil {
 		return err
@@ -361,12 +365,24 @@ func keep(m *wire.Answer) *wire.Answer {
 // arm sets the soft time limit. The engine asks now and then, in terms of the
 // processor's time, whether it is over.
 func (s *server) arm(d time.Duration) {
-	s.limit = limit{end: time.Now().Add(d)}
-	every := min(d, 10*time.Millisecond)
-	s.js.SetTimeLimit(every, func() bool {
+	s.limit = limit{end: time.Now().Add(d), every: min(d, 10*time.Millisecond)}
+	s.watch()
+}
+
+// watch has the engine ask. It wakes a thread each time that the engine is
+// entered, so what runs no guest code does without, see unwatched.
+func (s *server) watch() {
+	s.js.SetTimeLimit(s.limit.every, func() bool {
 		s.limit.fired = !time.Now().Before(s.limit.end)
 		return s.limit.fired
 	})
+}
+
+// unwatched does what takes a bounded time and runs no guest code.
+func (s *server) unwatched(do func() error) error {
+	s.js.SetTimeLimit(0, nil)
+	defer s.watch()
+	return do()
 }
 
 // unparsed is the exception of a source that is no script.
@@ -377,9 +393,9 @@ func (u unparsed) Unwrap() error { return u.error }
 
 // parsed tells a source that is no script from one that threw, by the engine's
 // own parser: whatever a guest throws, it does not look like the former.
-func (s *server) parsed(m *wire.Eval, err error) error {
+func (s *server) parsed(source string, err error) error {
 	var thrown *jsc.Exception
-	if errors.As(err, &thrown) && !s.js.Parses(m.Source) {
+	if errors.As(err, &thrown) && !s.js.Parses(source) {
 		return unparsed{err}
 	}
 	return err

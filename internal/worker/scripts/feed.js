@@ -1,0 +1,81 @@
+// What feeds of a session are given before they run: variables of the global
+// scope. Evaluated when the guest's world is there and no guest code has run.
+//
+// A variable is defined as an own property of the global object, so that no setter
+// of the guest sees it; where there is one already it gets the value alone.
+(function () {
+  "use strict"
+
+  const { defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, isExtensible, ownKeys } = Reflect
+  const global = globalThis
+  const marker = { __proto__: null }
+
+  // world are the names that mean something before there is a guest.
+  const world = { __proto__: null }
+  for (let o = global; o !== null; o = above(o)) {
+    const keys = ownKeys(o)
+    for (let i = 0; i < keys.length; i++) if (typeof keys[i] === "string") world[keys[i]] = true
+  }
+
+  const data = (value) => ({ __proto__: null, value, writable: true, enumerable: true, configurable: true })
+
+  // put defines a variable; false where the guest does not let it be.
+  function put(name, value) {
+    const own = describe(global, name)
+    if (own === undefined || own.configurable) return define(global, name, data(value))
+    return describe(own, "value") !== undefined && own.writable && define(global, name, { __proto__: null, value })
+  }
+
+  // takes tells whether put would.
+  function takes(name) {
+    const own = describe(global, name)
+    return own === undefined ? isExtensible(global) : own.configurable || describe(own, "value") !== undefined && own.writable
+  }
+
+  // inputs defines the properties of an object as variables, all of them or none: it
+  // returns undefined, or the name that is not to be had.
+  function inputs(object) {
+    const names = ownKeys(object)
+    for (let i = 0; i < names.length; i++) if (world[names[i]] || !takes(names[i])) return names[i]
+    for (let i = 0; i < names.length; i++) put(names[i], describe(object, names[i]).value)
+    return undefined
+  }
+
+  // names are those of an object, which are identifiers, in one text.
+  function names(object) {
+    const keys = ownKeys(object)
+    let out = ""
+    for (let i = 0; i < keys.length; i++) out += (i === 0 ? "" : ",") + keys[i]
+    return out
+  }
+
+  // mark gives a global variable a value of ours, so that it shows whether its name
+  // means it, and restore what it had. What cannot be had is left as it is.
+  let marked
+  function mark(name) {
+    marked = describe(global, name)
+    return put(name, marker) ? marker : undefined
+  }
+  function restore(name) {
+    const own = marked
+    marked = undefined
+    if (own === undefined) remove(global, name)
+    else if (own.configurable) define(global, name, pure(own))
+    else define(global, name, { __proto__: null, value: own.value })
+  }
+  // pure is a descriptor that has nothing but its own.
+  function pure(own) {
+    return describe(own, "value") !== undefined
+      ? { __proto__: null, value: own.value, writable: own.writable, enumerable: own.enumerable, configurable: own.configurable }
+      : { __proto__: null, get: own.get, set: own.set, enumerable: own.enumerable, configurable: own.configurable }
+  }
+
+  return function (op, a) {
+    switch (op) {
+      case 1: return inputs(a)
+      case 2: return names(a)
+      case 3: return mark(a)
+      case 4: return restore(a)
+    }
+  }
+})
