@@ -56,6 +56,11 @@ func command(args []string, stdout, stderr io.Writer) int {
 	if say != "" {
 		fmt.Fprintln(stderr, "glovebox: "+termtext.String(say))
 	}
+	if denied := (*gate.Denied)(nil); errors.As(err, &denied) {
+		for _, line := range findingLines(denied) {
+			fmt.Fprintln(stderr, termtext.String(line))
+		}
+	}
 	return code
 }
 
@@ -95,7 +100,7 @@ func explain(err error) (code int, say string) {
 	case errors.As(err, &field):
 		return exitUsage, flagOf(field)
 	case errors.As(err, &denied):
-		return exitUsage, deniedText(denied)
+		return exitUsage, fmt.Sprintf("%s is not run: %s", deniedName(denied), denied.Reason)
 	case errors.Is(err, glovebox.ErrSandboxUnavailable):
 		return exitUnavailable, err.Error()
 	case errors.Is(err, errInterrupted): // before there was a cell

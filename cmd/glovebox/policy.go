@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -135,21 +136,20 @@ func (p *policyFile) judge(ctx context.Context, source []byte, info gate.Info, r
 	return read(ctx, source, info)
 }
 
-// deniedText says what was denied and why, a line for each place.
-func deniedText(d *gate.Denied) string {
-	what := string(d.Kind)
-	if d.Name != "" {
-		what = d.Name
-	}
-	text := fmt.Sprintf("%s is not run: %s", what, d.Reason)
+// deniedName is what was denied: a file, or what kind of text it is.
+func deniedName(d *gate.Denied) string { return cmp.Or(d.Name, string(d.Kind)) }
+
+// findingLines says why, a line for each place.
+func findingLines(d *gate.Denied) (lines []string) {
+	name := deniedName(d)
 	for _, f := range d.Findings {
-		text += fmt.Sprintf("\n%s:%s", what, f)
+		lines = append(lines, fmt.Sprintf("%s:%s", name, f))
 	}
 	if d.More > 0 {
-		text += fmt.Sprintf("\n%s: %d more", what, d.More)
+		lines = append(lines, fmt.Sprintf("%s: %d more", name, d.More))
 	}
-	if len(d.Findings) > 0 && typed[path.Ext(d.Name)] != "" {
-		text += "\nLines and columns are those of the JavaScript that " + what + " was made into."
+	if len(lines) > 0 && typed[path.Ext(d.Name)] != "" {
+		lines = append(lines, "Lines and columns are those of the JavaScript that "+name+" was made into.")
 	}
-	return text
+	return lines
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,16 +38,32 @@ var gated = map[string]struct {
 		denies(t, policy, "eval", "--json", "'ran' + eval")
 		denies(t, policy, "eval", "--module", "export default 'ran' + eval")
 	}},
-	"command check":      {free: "reads texts and runs nothing"},
-	"command completion": {free: "runs nothing"},
-	"command languages":  {free: "runs the programs that come with languages"},
-	"command redteam":    {free: "runs the attacks that come with Glovebox"},
-	"command status":     {free: "runs nothing"},
-	"command version":    {free: "runs nothing"},
+	"command mcp": {free: "serves the tools below"},
+	"tool run_code": {proof: func(t *testing.T, policy string) {
+		for _, arguments := range []string{`{"command": ["/bin/echo", "ran"]}`, `{"language": "bash", "source": "echo ran"}`} {
+			if got := askMCP(t, "tools/call", `{"name": "run_code", "arguments": `+arguments+`}`, "--policy", policy); !strings.Contains(got, `"denied"`) || strings.Contains(got, "verdict") {
+				t.Errorf("%s: %s", arguments, got)
+			}
+		}
+		if got := askMCP(t, "tools/call", `{"name": "run_code", "arguments": {"command": ["/bin/echo", "ran"]}}`); !strings.Contains(got, `"verdict":"ok"`) { // the control
+			t.Error(got)
+		}
+	}},
+	"tool check_code":     {free: "reads texts and runs nothing"},
+	"tool sandbox_status": {free: "runs nothing"},
+	"command check":       {free: "reads texts and runs nothing"},
+	"command completion":  {free: "runs nothing"},
+	"command languages":   {free: "runs the programs that come with languages"},
+	"command redteam":     {free: "runs the attacks that come with Glovebox"},
+	"command status":      {free: "runs nothing"},
+	"command version":     {free: "runs nothing"},
 }
 
 // served are the names of all commands, endpoints and tools.
-func served() (names []string) {
+func served(t *testing.T) (names []string) {
+	for _, m := range regexp.MustCompile(`"name":"([a-z_]+)"`).FindAllStringSubmatch(askMCP(t, "tools/list", "{}"), -1) {
+		names = append(names, "tool "+m[1])
+	}
 	for _, c := range newRoot().Commands() {
 		names = append(names, "command "+c.Name())
 		var below func(c *cobra.Command, path string)
@@ -59,6 +76,33 @@ func served() (names []string) {
 		below(c, "command "+c.Name())
 	}
 	return names
+}
+
+// askMCP has a server of the Model Context Protocol answer one request.
+func askMCP(t *testing.T, method, params string, flags ...string) string {
+	t.Helper()
+	p := prepare(t, append([]string{"mcp"}, flags...)...)
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.begin(t)
+	for _, line := range []string{
+		`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}`,
+		`{"jsonrpc": "2.0", "method": "notifications/initialized"}`,
+		`{"jsonrpc": "2.0", "id": 2, "method": "` + method + `", "params": ` + params + `}`,
+	} {
+		if _, err := fmt.Fprintln(in, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := ""
+	for !strings.Contains(answer, `"id":2`) {
+		answer = p.line(t)
+	}
+	in.Close()
+	p.ends(t, 0)
+	return answer
 }
 
 // denies holds that a command line ends with the policy's words and that nothing
@@ -82,7 +126,7 @@ func TestCommandsAreGated(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(`{"deny_eval": true}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names := served()
+	names := served(t)
 	for _, name := range names {
 		if _, ok := gated[name]; !ok {
 			t.Errorf("%s is not in the table of what is behind the policy", name)
