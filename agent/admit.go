@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 
+	"github.com/glovebox-dev/glovebox/agent/store"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -106,11 +108,7 @@ func (s *Session) admitted(p js.Pending, args []byte, run *ToolCall) error {
 // refuse puts a refusal on record and makes the reply of it.
 func (s *Session) refuse(p js.Pending, args []byte, why error) (js.Reply, error) {
 	f := s.feed
-	s.mu.Lock()
-	s.usage.Refused++
-	total := s.usage.Refused
-	s.mu.Unlock()
-	if f.refused++; total > s.pool.limits.Refused {
+	if f.refused++; s.w.State().Spent.Refused >= s.pool.limits.Refused {
 		return js.Reply{}, sessionFailed(SessionBudget, "more than %d calls were refused", s.pool.limits.Refused)
 	}
 	if !s.room(len(args)) {
@@ -120,6 +118,7 @@ func (s *Session) refuse(p js.Pending, args []byte, why error) (js.Reply, error)
 	if err := s.append(journal.Record{Type: journal.TypeRefused, Meta: &journal.Refused{Feed: f.n, Tool: p.Name, Failure: failure}, Blob: args}); err != nil {
 		return js.Reply{}, err
 	}
+	s.count()
 	return js.Reply{ID: p.ID, Err: thrown(failure)}, nil
 }
 
@@ -127,6 +126,9 @@ func (s *Session) refuse(p js.Pending, args []byte, why error) (js.Reply, error)
 func (s *Session) append(r journal.Record) error {
 	if _, err := s.w.Append(r); err != nil {
 		over := because(SessionJournal, err, "it cannot be written")
+		if errors.Is(err, store.ErrFenced) {
+			over = because(SessionLost, err, "nothing of it was done")
+		}
 		s.finish(over)
 		return over
 	}

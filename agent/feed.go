@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -122,7 +123,7 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 		s.feed = nil
 		return nil, err
 	}
-	step, err := s.rt.Start(ctx, ready.script(s.limit(), s.console))
+	step, err := s.rt.Start(s.known(ctx), ready.script)
 	return s.drive(ctx, step, err)
 }
 
@@ -134,6 +135,7 @@ type readied struct {
 	inputs map[string]any
 	seed   uint64 // 0: not the first one
 	clock  int64
+	script js.Script // judged
 }
 
 // ready looks at all that could keep a feed from beginning: until it returns
@@ -160,18 +162,21 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 	if err := s.affords(int64(len(r.blob))); err != nil {
 		return nil, err
 	}
-	if err := s.awake(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.rt.Check(r.script(0, nil)); err != nil {
-		return nil, err
-	}
-	r.feed.bytes = int64(len(r.blob))
 	r.clock = max(time.Now().UnixMilli(), s.w.State().Clock)
 	if r.feed.n == 1 {
 		r.seed = newSeed()
 	}
-	return r, nil
+	r.feed.bytes = int64(len(r.blob))
+	r.script = feedScript(r.feed.n, r.code, r.inputs, s.seed(r.feed.n, r.seed), r.clock)
+	r.script.TimeoutMS, r.script.Console = s.limit(), s.console
+	var err error
+	if r.script, err = s.pool.js.Admit(s.known(ctx), r.script); err != nil {
+		return nil, err
+	}
+	if err := s.awake(ctx); err != nil {
+		return nil, err
+	}
+	return r, s.rt.Check(r.script)
 }
 
 // maxFeedSource is the length of a source in bytes: a frame holds it and its
@@ -245,17 +250,27 @@ func (s *Session) affords(bytes int64) error {
 // journalRoom is kept for the end of what has begun.
 const journalRoom = 8 << 10
 
-// script is the feed as the runtime gets it.
-func (r *readied) script(timeout int64, console func(js.Level, string)) js.Script {
-	return feedScript(r.feed.n, r.code, r.inputs, r.seed, r.clock, timeout, console)
+// feedScript is a feed as the runtime gets it, now and in each replay.
+func feedScript(n uint64, code string, inputs map[string]any, seed *[32]byte, clock int64) js.Script {
+	return js.Script{Name: feedName(n), Code: code, Feed: &js.Feed{Inputs: inputs, Seed: seed, Clock: &clock}}
 }
 
-func feedScript(n uint64, code string, inputs map[string]any, seed uint64, clock, timeout int64, console func(js.Level, string)) js.Script {
-	f := &js.Feed{Inputs: inputs, Clock: &clock}
-	if seed != 0 {
-		f.Seed = expand(seed)
+// seed is what begins the random numbers at a feed: the session's own at its first,
+// and one made of that behind a checkpoint. nil goes on.
+func (s *Session) seed(feed, own uint64) *[32]byte {
+	c := s.w.State().Checkpoint
+	switch {
+	case feed == 1:
+		return expand(own, 0)
+	case c != nil && feed == c.Feed+1:
+		return expand(c.Seed, c.Feed)
 	}
-	return js.Script{Name: feedName(n), Code: code, Feed: f, TimeoutMS: timeout, Console: console}
+	return nil
+}
+
+// known tells gates whose session it is.
+func (s *Session) known(ctx context.Context) context.Context {
+	return gate.WithSession(ctx, string(s.owner), s.ID())
 }
 
 // feedName is what stacks call a feed: a guest can read it, so it must be the same

@@ -44,6 +44,11 @@ type Limits struct {
 	// next feed; after that it gives it back, and replays when it goes on. Default
 	// 600,000.
 	MaxPauseMS int64 `json:"max_pause_ms"`
+	// PerOwner is how many sessions of one owner may be out at one time. Default 100.
+	PerOwner int64 `json:"per_owner"`
+	// TTLMS is how long a session in a store lives after its last feed. Default 30
+	// days.
+	TTLMS int64 `json:"ttl_ms"`
 	// MemoryBytes and BufferBytes are those of [js.Limits].
 	MemoryBytes int64 `json:"memory_bytes"`
 	BufferBytes int64 `json:"buffer_bytes"`
@@ -79,6 +84,8 @@ func (l *Limits) table() []bound {
 		{"refused", &l.Refused, 10_000, 1, 1_000_000},
 		{"print_bytes", &l.PrintBytes, mebi, 1, 64 * mebi},
 		{"journal_bytes", &l.JournalBytes, 64 * mebi, 16 << 10, 1 << 30},
+		{"per_owner", &l.PerOwner, 100, 1, 100_000},
+		{"ttl_ms", &l.TTLMS, 30 * 24 * hour, 1, 3650 * 24 * hour},
 		{"max_pause_ms", &l.MaxPauseMS, 600_000, 10, 24 * hour},
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"time"
 
+	"github.com/glovebox-dev/glovebox/agent/store"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/keyring"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -34,8 +37,20 @@ type Options struct {
 	// ShowErrors gives guests the text of their tools' errors. Otherwise they see a
 	// fixed sentence, but for a [*js.GuestError].
 	ShowErrors bool
+	// Gate judges every feed, as it is given or as it was made JavaScript, and every
+	// module, before it is on record or costs anything; see [js.Options]. It also
+	// judges the feeds of a journal that is loaded. The error is a *gate.Denied.
+	Gate        gate.Gate
+	GateTimeout time.Duration
+	// Store keeps sessions under names, see [Pool.Acquire]. It is the caller's, who
+	// closes it after the pool.
+	Store store.Store
 	// Warm workers are kept ready, Max may be alive at one time; see [js.PoolOptions].
 	Warm, Max int
+	// Residents are guests of released sessions that are kept, besides those that are
+	// out; see [Pool.Acquire]. Default 0: every Acquire of a session that exists is a
+	// replay.
+	Residents int
 }
 
 // Keys are root keys with ids, see [Options]. A root has at least 32 bytes of a
@@ -54,6 +69,10 @@ type Pool struct {
 	js     *js.Pool
 	ring   *keyring.Ring
 	made   made
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
+	residents *residents
 
 	mu       sync.Mutex
 	sessions map[*Session]struct{}
@@ -63,13 +82,16 @@ type Pool struct {
 // made says by what journals are made.
 type made struct{ release, engine, platform string }
 
-// release is the form of what sessions do: it grows when the same code could come
+// form is that of what sessions do: it grows when the same code could come
 // to something else.
-const release = "1"
+const form = "1"
 
 // Open proves the sandbox, starts the first worker and returns the pool. The
 // error is an *api.FieldError or a *js.Error.
 func Open(ctx context.Context, o Options) (*Pool, error) {
+	if o.Residents < 0 || o.Residents > 4096 {
+		return nil, fieldError("residents", o.Residents, "must be from 0 to 4,096")
+	}
 	limits, err := o.Limits.resolve()
 	if err != nil {
 		return nil, err
@@ -81,15 +103,17 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	zero := int64(0)
 	workers, err := js.NewPool(ctx, js.Options{
 		Sandbox: o.Sandbox, InitPath: o.InitPath, WorkerPath: o.WorkerPath, JIT: o.JIT, StrictEval: o.StrictEval, Allow: o.Allow,
-		Modules: o.Modules, Log: o.Log, Limits: limits.worker(), Clock: &zero, Seed: new([32]byte),
+		Modules: o.Modules, Log: o.Log, Gate: o.Gate, GateTimeout: o.GateTimeout, Limits: limits.worker(), Clock: &zero, Seed: new([32]byte),
 	}, js.PoolOptions{Warm: o.Warm, Max: o.Max})
 	if err != nil {
 		return nil, err
 	}
 	engine := workers.Engine()
+	life, cancel := context.WithCancel(context.Background())
 	return &Pool{
+		ctx: life, cancel: cancel, residents: newResidents(o.Residents),
 		o: o, limits: limits, js: workers, ring: ring, sessions: map[*Session]struct{}{},
-		made: made{release, engine.Name + " " + engine.BuildID + " " + engine.Mode, runtime.GOOS + "/" + runtime.GOARCH},
+		made: made{form, engine.Name + " " + engine.BuildID + " " + engine.Mode, runtime.GOOS + "/" + runtime.GOARCH},
 	}, nil
 }
 
@@ -118,9 +142,11 @@ func (p *Pool) Limits() Limits { return p.limits }
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
+	p.cancel()
 	sessions := p.sessions
 	p.sessions = map[*Session]struct{}{}
 	p.mu.Unlock()
+	p.residents.close()
 	err := p.js.Close()
 	for s := range sessions {
 		s.abandon()

@@ -56,7 +56,7 @@ func (s *Session) failed(ctx context.Context, err error) (*Step, error) {
 	var failure *js.Error
 	switch {
 	case !errors.As(err, &failure):
-		return s.void(err) // a bad argument: the guest has seen nothing of it
+		return s.void(err)
 	case slices.Contains(repeatable, failure.Kind):
 		return s.settle(string(failure.Kind), hashOf(js.Value{}, err), js.Value{}, err)
 	case failure.Kind == js.Canceled:

@@ -20,11 +20,10 @@ func newSeed() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
-// expand makes the seed of a runtime of that of a session.
-func expand(seed uint64) *[32]byte {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], seed)
-	sum := sha256.Sum256(append([]byte("glovebox seed 1 "), b[:]...))
+// expand makes the seed of a runtime of that of a session, behind so many feeds.
+func expand(seed, feeds uint64) *[32]byte {
+	b := binary.LittleEndian.AppendUint64([]byte("glovebox seed 1 "), seed)
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, feeds))
 	return &sum
 }
 
@@ -82,13 +81,6 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		made := s.pool.journalMade()
 		lo.Made = &made
 	}
-	var refusals int64
-	lo.Each = func(r journal.Record) error {
-		if r.Type == journal.TypeRefused {
-			refusals++
-		}
-		return nil
-	}
 	l, err := journal.Load(data, lo)
 	if err != nil {
 		return refused(err)
@@ -97,7 +89,6 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 	if s.w, err = journal.Resume(s.keep, l, s.pool.ring, s.owner); err != nil {
 		return refused(err)
 	}
-	s.usage.Refused = refusals
 	s.count()
 	return s.restoreTools(l)
 }
@@ -247,8 +238,8 @@ func (r *replay) feed(m *journal.Feed) error {
 		return r.diverged()
 	}
 	r.queue, r.ids, r.replies, r.calls, r.bytes = nil, map[uint64]js.Pending{}, nil, 0, int64(len(rec.Blob))
-	script := feedScript(m.Feed, string(rec.Blob[:m.Source]), inputs, r.seed(m), m.Clock, 0, nil)
-	r.took(r.rt.Start(r.ctx, script))
+	script := feedScript(m.Feed, string(rec.Blob[:m.Source]), inputs, r.s.seed(m.Feed, m.Seed), m.Clock)
+	r.took(r.rt.Start(r.s.known(r.ctx), script))
 	for r.at++; r.at < len(r.list); r.at++ {
 		over, err := r.record(&r.list[r.at])
 		if err != nil {
@@ -260,14 +251,6 @@ func (r *replay) feed(m *journal.Feed) error {
 		}
 	}
 	return r.open(m)
-}
-
-// seed is that of a feed: the session's, for its first.
-func (r *replay) seed(m *journal.Feed) uint64 {
-	if m.Feed == 1 {
-		return m.Seed
-	}
-	return 0
 }
 
 // took takes a step of the runtime.

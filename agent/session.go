@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/agent/store"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -22,7 +23,8 @@ type Session struct {
 	pool    *Pool
 	catalog *Catalog
 	owner   []byte
-	epoch   string // part of the ids of calls: those of a session that was loaded are new ones
+	key     store.Key // in a store
+	epoch   string    // part of the ids of calls: those of a session that was loaded are new ones
 	turn    chan struct{}
 
 	mu     sync.Mutex // of what can be asked at any time
@@ -57,14 +59,10 @@ func (p *Pool) Checkout(ctx context.Context, o SessionOptions) (*Session, error)
 	if err != nil {
 		return nil, err
 	}
-	if s.w, err = journal.Create(s.keep, journal.Begin{Keys: p.ring, Owner: s.owner, Settings: p.settings(s.catalog), Made: p.journalMade()}); err != nil {
-		return nil, because(SessionJournal, err, "it cannot be begun")
-	}
-	s.count()
-	if s.rt, err = s.worker(ctx); err != nil {
+	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.enrol()
+	return s, nil
 }
 
 // session is one without a journal and a worker.
@@ -128,6 +126,9 @@ func (p *Pool) journalMade() journal.Made {
 
 // worker takes a worker and gives it the tools.
 func (s *Session) worker(ctx context.Context) (*js.Runtime, error) {
+	if p := s.pool; p.o.Max > 0 && p.js.Stats().Out >= p.o.Max {
+		p.residents.evictOne()
+	}
 	rt, err := s.pool.js.Checkout(ctx)
 	if err != nil {
 		return nil, err
@@ -236,7 +237,7 @@ func (s *Session) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.usage.Feeds, s.usage.Calls, s.usage.MS, s.usage.Bytes = int64(state.Feed), state.Spent.Calls, state.Spent.MS, state.Spent.Bytes
-	s.usage.Journal = int64(s.w.Size())
+	s.usage.Refused, s.usage.Journal = state.Spent.Refused, int64(s.w.Size())
 	if f := s.feed; f != nil {
 		s.usage.MS += f.ms
 		s.usage.Bytes += f.bytes
@@ -282,6 +283,9 @@ func (s *Session) Close() error {
 		return err
 	}
 	s.finish(sessionFailed(SessionClosed, "by Close"))
+	if s.keep.lease != nil {
+		return s.giveBack(false)
+	}
 	s.drop()
 	s.pool.remove(s)
 	s.turn <- struct{}{}
@@ -299,6 +303,10 @@ func (s *Session) abandon() {
 	}
 	<-s.turn // a feed whose context has ended waits for nobody
 	s.resting.Stop()
+	if s.keep.lease != nil {
+		_ = s.giveBack(false)
+		return
+	}
 	s.drop()
 	s.turn <- struct{}{}
 }
@@ -326,13 +334,4 @@ func (s *Session) Dump() (*Dump, error) {
 		return nil, because(SessionJournal, err, "its head")
 	}
 	return &Dump{Journal: slices.Clone(s.keep.bytes), Head: head, Count: s.w.Head().Count}, nil
-}
-
-// keeper keeps a journal in memory, where replays read it.
-type keeper struct{ bytes []byte }
-
-// Append never fails.
-func (k *keeper) Append(frame []byte, _ journal.Head) error {
-	k.bytes = append(k.bytes, frame...)
-	return nil
 }

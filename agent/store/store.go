@@ -137,7 +137,8 @@ type Store interface {
 	// It is an *api.FieldError for a bad key, ErrNotFound where there is no session
 	// and Create is not set, ErrClosed, or an error of the place where it is kept.
 	Acquire(ctx context.Context, k Key, o AcquireOptions) (Lease, error)
-	// List tells of an owner's sessions, in no order.
+	// List tells of an owner's sessions, in no order. What cannot be read is left out
+	// and told of by the error.
 	List(ctx context.Context, owner string) ([]Info, error)
 	// Close wakes those who wait and ends all leases, which are released where the
 	// place allows it. A second Close is no error.

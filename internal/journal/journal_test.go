@@ -91,7 +91,7 @@ func TestLoad(t *testing.T) {
 		if l.Count() != 9 || l.Feed != 2 || !l.Open || l.Call != 3 || l.Seed != 7 || l.Clock != 2000 || l.Torn || l.Beyond || l.RollbackPossible || l.Good != ends[8] {
 			t.Errorf("%+v", l)
 		}
-		if len(l.Waiting) != 1 || l.Waiting[0].Tool != "approve" || len(l.InDoubt) != 0 || l.Spent != (Spent{3, 5, 9}) || l.Tools["charge"] != 2 {
+		if len(l.Waiting) != 1 || l.Waiting[0].Tool != "approve" || len(l.InDoubt) != 0 || l.Spent != (Spent{Calls: 3, MS: 5, Bytes: 9}) || l.Tools["charge"] != 2 {
 			t.Errorf("waiting %v, in doubt %v, spent %v, %v", l.Waiting, l.InDoubt, l.Spent, l.Tools)
 		}
 		if bytes.Contains(data, []byte("charge")) == s.Sealed {

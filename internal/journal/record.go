@@ -116,9 +116,10 @@ type Outcome struct {
 
 // Spent is what a session, or a part of it, has used up.
 type Spent struct {
-	Calls int64 `json:"calls,omitzero"` // of tools, charged when they start
-	MS    int64 `json:"ms,omitzero"`
-	Bytes int64 `json:"bytes,omitzero"`
+	Calls   int64 `json:"calls,omitzero"` // of tools, charged when they start
+	MS      int64 `json:"ms,omitzero"`
+	Bytes   int64 `json:"bytes,omitzero"`
+	Refused int64 `json:"refused,omitzero"` // calls, which cost nothing else
 }
 
 // Checkpoint stands for the records before it.

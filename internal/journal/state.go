@@ -106,11 +106,11 @@ func (s *State) check(r *Record) error {
 	return nil
 }
 
-func (s Spent) valid() bool { return s.Calls >= 0 && s.MS >= 0 && s.Bytes >= 0 }
+func (s Spent) valid() bool { return s.Calls >= 0 && s.MS >= 0 && s.Bytes >= 0 && s.Refused >= 0 }
 
 // add adds up, and stays at the largest number.
 func (s *Spent) add(o Spent) {
-	for _, p := range [][2]*int64{{&s.Calls, &o.Calls}, {&s.MS, &o.MS}, {&s.Bytes, &o.Bytes}} {
+	for _, p := range [][2]*int64{{&s.Calls, &o.Calls}, {&s.MS, &o.MS}, {&s.Bytes, &o.Bytes}, {&s.Refused, &o.Refused}} {
 		if *p[0] += *p[1]; *p[0] < 0 {
 			*p[0] = 1<<63 - 1
 		}
@@ -134,6 +134,8 @@ func (s *State) apply(r *Record) {
 	case *Answer:
 		delete(s.open, m.Call)
 		s.Clock = max(s.Clock, m.Clock)
+	case *Refused:
+		s.Spent.add(Spent{Refused: 1})
 	case *Run:
 		s.open[m.Call] = openCall{call: s.open[m.Call].call}
 	case *Outcome:
