@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -175,11 +176,14 @@ func toolError(err error) *mcp.CallToolResult {
 		field   *glovebox.FieldError
 		busy    *busyError
 		sandbox *glovebox.SandboxError
+		denied  *gate.Denied
 	)
 	switch {
 	case errors.As(err, &field):
 		r := problem{Code: "bad_arguments", Message: words(err), Field: words(errors.New(field.Field))}
 		return r.result()
+	case errors.As(err, &denied):
+		return failed("denied", err)
 	case errors.As(err, &busy), errors.Is(err, glovebox.ErrBusy):
 		return failed("busy", err)
 	case errors.As(err, &sandbox):
