@@ -111,6 +111,9 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	defer s.leave()
 	ctx, cancel := s.running(ctx)
 	defer cancel()
+	if ctx.Err() != nil {
+		return nil, canceled(ctx, "before it began")
+	}
 	if s.feed != nil {
 		return nil, sessionFailed(SessionPaused, "feed %d waits for Resume", s.feed.n)
 	}

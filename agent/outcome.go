@@ -60,7 +60,7 @@ func (s *Session) failed(ctx context.Context, err error) (*Step, error) {
 	case slices.Contains(repeatable, failure.Kind):
 		return s.settle(string(failure.Kind), hashOf(js.Value{}, err), js.Value{}, err)
 	case failure.Kind == js.Canceled:
-		err = &SessionError{Kind: SessionCanceled, Message: "while the guest ran", Err: context.Cause(ctx)}
+		err = canceled(ctx, "while the guest ran")
 	}
 	return s.void(err)
 }
