@@ -54,6 +54,7 @@ type server struct {
 
 	modules   modules
 	feeds     feeds
+	begun     bool   // something was evaluated, or rebuilt
 	importing uint64 // number of the Import that is waited for
 	imported  *wire.Imported
 }
@@ -196,6 +197,13 @@ var errConversation = errors.New("conversation")
 
 // run evaluates and pumps. What the guest came to is in parts or failure.
 func (s *server) run(m *wire.Eval) error {
+	switch m.Kind {
+	case wire.EvalState:
+		return s.state()
+	case wire.EvalRebuild:
+		return s.rebuild(m.State)
+	}
+	s.begun = true
 	if err := s.settlePending(); err != nil {
 		return err
 	}
