@@ -268,6 +268,15 @@ func TestStateElsewhere(t *testing.T) {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
+}
+
+// A script that is no feed, whose declarations nobody has read, and more than a
+// result may be.
+func TestStateTooMuch(t *testing.T) {
+	rt := open(t, js.Options{})
+	if _, err := rt.Snapshot(ctx); err != nil {
+		t.Error(err)
+	}
 	if _, err := rt.Eval(ctx, "let x = 1"); err != nil {
 		t.Fatal(err)
 	}
