@@ -166,7 +166,11 @@ func (r *replay) all() error {
 	void := r.voids()
 	for r.at < len(r.list) {
 		m, ok := r.list[r.at].Meta.(*journal.Feed)
+		c, first := r.list[r.at].Meta.(*journal.Checkpoint)
 		switch {
+		case first:
+			err = r.checkpoint(c, r.list[r.at].Blob)
+			r.at++
 		case ok && !void[m.Feed]:
 			err = r.feed(m)
 		case ok:
