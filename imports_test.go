@@ -103,7 +103,7 @@ tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
-tests .:             agent js preflight
+tests .:             agent agent/store js preflight
 cmd/glovebox:        . api gate languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
