@@ -82,7 +82,7 @@ redteam:             api languages internal/cell internal/landlock golang.org/x/
 internal/worker:     internal/worker/bootstrap internal/script internal/transform internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
-tests js: internal/script preflight
+tests js: internal/script preflight github.com/evanw/esbuild/pkg/api
 js:                  api gate internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js
