@@ -4,9 +4,10 @@
 //
 //	suite [-half root|user|both] [-race] [-norace PKG,…] [-run RE] [-timeout D] [PACKAGE]…
 //
-// Packages whose tests the user's id cannot matter to run once, as root; the list has
-// the reasons. The race detector leaves out those in which nothing runs beside
-// anything else. Nothing is vetted: make test does that first.
+// Packages run two at a time, but for those that measure. Those to whose tests the
+// user's id cannot matter run once, as root; the list has the reasons. The race
+// detector leaves out those in which nothing runs beside anything else. Nothing is
+// vetted: make test does that first.
 //
 // No test is ever skipped. A test that needs a certain host has it in its name
 // and is deselected, and listed, elsewhere:
@@ -27,6 +28,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -181,9 +185,19 @@ func packages(patterns []string) ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// goTest runs go test in dir and adds up what it says. deselect is the part of
-// a name that does not belong in this half.
+// alone are packages whose tests hold the clock and the host's counts against what
+// they see, on all processors: nothing runs beside them.
+var alone = []string{module}
+
+// goTest runs go test in dir and adds up what it says: first what runs alone, then
+// the others, as many at a time as there are processors, but two at most, since most
+// of them wait more than they compute. deselect is the part of a name that does not
+// belong in this half.
 func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs []string) error {
+	all, err := packages(pkgs)
+	if err != nil {
+		return err
+	}
 	not := []string{deselect, testenv.CgroupDeselect(), testenv.OnVM}
 	names, err := named(".", not)
 	if err != nil {
@@ -192,7 +206,23 @@ func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs [
 	for _, n := range names {
 		fmt.Println("   deselected:", n)
 	}
-	args := []string{"test", "-json", "-vet=off", "-p", "1", "-timeout", s.timeout.String(), "-skip", testenv.SkipPattern(not)}
+	first, others := split(all, alone)
+	for _, group := range []struct {
+		pkgs    []string
+		abreast int
+	}{{first, 1}, {others, min(2, runtime.NumCPU())}} {
+		if len(group.pkgs) == 0 {
+			continue
+		}
+		if err := s.goTestGroup(total, not, dir, env, slices.Concat(flags, []string{"-p", strconv.Itoa(group.abreast)}), group.pkgs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *settings) goTestGroup(total *count, not []string, dir string, env, flags, pkgs []string) error {
+	args := []string{"test", "-json", "-vet=off", "-timeout", s.timeout.String(), "-skip", testenv.SkipPattern(not)}
 	if s.run != "" {
 		args = append(args, "-run", s.run)
 	}
