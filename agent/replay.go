@@ -299,7 +299,7 @@ func (r *replay) next(tool string, args []byte) (js.Pending, error) {
 func (r *replay) stopped() error {
 	var failure *js.Error
 	if errors.As(r.err, &failure) && !slices.Contains(repeatable, failure.Kind) && r.ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(r.ctx)}
+		return canceled(r.ctx, "while it was replayed")
 	}
 	return r.diverged()
 }
@@ -417,7 +417,7 @@ func (s *Session) frontier(ctx context.Context) error {
 	step, err := f.resumed, f.resumedErr
 	f.resumed, f.resumedErr = nil, nil
 	if err != nil && ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(ctx)}
+		return canceled(ctx, "while it was replayed")
 	}
 	done, err := s.drive(ctx, step, err)
 	if done != nil {

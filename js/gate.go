@@ -81,8 +81,10 @@ func gateKind(m *wire.Eval) gate.Kind {
 		return gate.Script
 	case wire.EvalModule:
 		return gate.Module
+	case wire.EvalFeed:
+		return gate.Feed
 	}
-	return gate.Feed
+	return "unknown"
 }
 
 // moduleKind is the kind of what can be imported. Who imports says whether it is

@@ -26,8 +26,8 @@ const (
 type feeds struct {
 	world    *jsc.Value // of world.js: sets clock and seed
 	dispatch *jsc.Value // of feed.js
-	lexical  map[string]bool
-	order    []string // of lexical
+	lexical  map[string]bool  // let, const and class of the global scope
+	order    []script.Lexical // the same
 	unlisted bool     // something ran whose declarations are not in lexical
 }
 
@@ -225,16 +225,16 @@ func (s *server) isLexical(name string) (bool, error) {
 
 // declared notes the names that a feed has declared. With the error that it ended
 // with it may be that it has declared none of them: the engine tells.
-func (s *server) declared(names []string, err error) error {
+func (s *server) declared(names []script.Lexical, err error) error {
 	if errors.As(err, new(unparsed)) {
 		return err
 	}
 	for _, n := range names {
-		if s.feeds.lexical[n] {
+		if s.feeds.lexical[n.Name] {
 			continue
 		}
 		if err != nil {
-			is, failed := s.isLexical(n)
+			is, failed := s.isLexical(n.Name)
 			if failed != nil { // as good as no time left
 				s.feeds.unlisted = true
 				return err
@@ -243,7 +243,7 @@ func (s *server) declared(names []string, err error) error {
 				continue
 			}
 		}
-		s.feeds.lexical[n] = true
+		s.feeds.lexical[n.Name] = true
 		s.feeds.order = append(s.feeds.order, n)
 	}
 	return err
