@@ -24,6 +24,7 @@ const (
 	ToolUndiscovered ToolErrorKind = "undiscovered_tool" // it is lazy, and its description was not asked for
 	ToolBudget       ToolErrorKind = "tool_budget"       // MaxCalls are used up
 	ToolArguments    ToolErrorKind = "tool_arguments"    // they do not fit
+	ToolUnapproved   ToolErrorKind = "tool_unapproved"   // somebody has to approve it, and nobody is there
 	ToolTimeout      ToolErrorKind = "tool_timeout"      // of TimeoutMS
 	ToolCanceled     ToolErrorKind = "tool_canceled"     // the context ended
 	ToolPanicked     ToolErrorKind = "tool_panicked"     // or ended its goroutine

@@ -33,8 +33,9 @@ var pathForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}(\.[A-Za-z_$][A
 // Bind gives the guest a function under a name, or under parts joined by dots,
 // which become objects. fn is a [Func] or any function: a context may come
 // first, an error last; the other parameters are decoded as by [Value.Decode],
-// missing ones are zero values, and surplus arguments are an error. The guest
-// stands still until the function returns; [Runtime.BindAsync] gives it a
+// missing ones are zero values, and surplus arguments are an error. A function
+// with a parameter or a result of a type that never crosses, such as a channel,
+// is refused with an *api.FieldError. The guest stands still until the function returns; [Runtime.BindAsync] gives it a
 // promise instead.
 //
 // A name that the guest has, inherited ones among them, is refused with
@@ -63,6 +64,12 @@ func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err 
 	members, err := membersOf(object)
 	if err != nil {
 		return err
+	}
+	for _, m := range members { // before any is bound
+		var bad *api.FieldError
+		if _, err := funcOf(m.fn); errors.As(err, &bad) {
+			return &api.FieldError{Field: "object." + clean(m.name, 100), Value: bad.Value, Reason: bad.Reason}
+		}
 	}
 	var bound []string
 	defer func() {
@@ -102,7 +109,7 @@ func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bo
 	if token == 0 {
 		return failed(BindFailed, "%s is bound already", name)
 	}
-	r.binding = token
+	r.binding, r.limits = token, r.p.limits
 	defer func() { r.binding = 0 }()
 	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
 	if err == nil {
@@ -160,13 +167,13 @@ func (r *Runtime) Revoke(ctx context.Context, name string) error {
 		return failed(BindFailed, "%s is not bound", clean(name, 100))
 	}
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	if over := r.ended(nil); over != nil {
 		return over
 	}
 	if err := r.send(&wire.Revoke{Token: token}); err != nil {
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	}
 	return nil
 }
@@ -181,7 +188,7 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	case m.CallID <= r.lastCall || m.EvalID != r.eval:
 		return failed(Protocol, "a call of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
 	case r.calls > limits.HostCalls:
-		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+		return limits.passed(CallLimit)
 	}
 	r.lastCall = m.CallID
 	size := callSize{encoded: int64(len(m.Args))}
@@ -244,7 +251,7 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 		r.wrote()
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
-		return failed(HostWait, "the worker was killed")
+		return r.p.limits.passed(HostWait)
 	}
 	return nil
 }
@@ -289,7 +296,7 @@ func (r *Runtime) answer(m *wire.Answer, sync bool) {
 		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
 	}
 	if err != nil && isTimeout(err) {
-		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
+		go r.shut(r.p.limits.passed(WriteStall)) // whoever reads sees its end
 	}
 }
 

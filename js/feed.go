@@ -50,12 +50,12 @@ var worldNames = strings.Fields("AggregateError Array ArrayBuffer AsyncDisposabl
 	"$import$")
 
 // addFeed makes a feed of a message.
-func (r *Runtime) addFeed(m *wire.Eval, s Script) (err error) {
+func (p *Pool) addFeed(m *wire.Eval, s Script) (err error) {
 	if s.Module {
 		return &api.FieldError{Field: "feed", Value: "module", Reason: "must be nil for a module"}
 	}
 	m.Kind = wire.EvalFeed
-	if m.Feed, err = r.feed(s.Feed); err != nil {
+	if m.Feed, err = p.feed(s.Feed); err != nil {
 		return err
 	}
 	if n := len(s.Code) + len(m.Feed.Inputs) + len(m.Feed.JSON); n > wire.MaxPayload-4<<10 {
@@ -65,10 +65,10 @@ func (r *Runtime) addFeed(m *wire.Eval, s Script) (err error) {
 }
 
 // feed checks a feed. The error is a *api.FieldError or *ConvertError.
-func (r *Runtime) feed(f *Feed) (*wire.Feed, error) {
+func (p *Pool) feed(f *Feed) (*wire.Feed, error) {
 	m := &wire.Feed{Seed: f.Seed}
 	var err error
-	if m.Clock, err = r.clockTo("feed.clock", f.Clock); err != nil {
+	if m.Clock, err = p.clockTo("feed.clock", f.Clock); err != nil {
 		return nil, err
 	}
 	if len(f.Inputs) == 0 {
@@ -83,15 +83,17 @@ func (r *Runtime) feed(f *Feed) (*wire.Feed, error) {
 			why = "is a word of the language"
 		case slices.Contains(worldNames, name):
 			why = "is a name of the guest's world"
-		case r.bound(name):
-			why = "is a name of the host's functions"
 		}
 		if why != "" {
-			return nil, &api.FieldError{Field: "feed.inputs", Value: clean(name, 100), Reason: why}
+			return nil, inputRefused(name, why)
 		}
 	}
-	m.Inputs, m.JSON, err = encodeForEngine("inputs", f.Inputs, r.p.limits.budget())
+	m.Inputs, m.JSON, err = encodeForEngine("inputs", f.Inputs, p.limits.budget())
 	return m, err
+}
+
+func inputRefused(name, why string) error {
+	return &api.FieldError{Field: "feed.inputs", Value: clean(name, 100), Reason: why}
 }
 
 // bound tells whether a name is the first part of one that is bound.
@@ -107,11 +109,11 @@ func (r *Runtime) bound(name string) bool {
 }
 
 // clockTo checks a time that the clock is to be moved to.
-func (r *Runtime) clockTo(field string, ms *int64) (*uint64, error) {
+func (p *Pool) clockTo(field string, ms *int64) (*uint64, error) {
 	if ms == nil {
 		return nil, nil
 	}
-	if r.p.opts.Clock == nil {
+	if p.opts.Clock == nil {
 		return nil, &api.FieldError{Field: field, Value: *ms, Reason: "must be nil where Options.Clock is: that clock runs"}
 	}
 	if *ms < 0 || *ms > maxClock {

@@ -52,10 +52,15 @@ func (r *Runtime) Start(ctx context.Context, s Script) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	cleared, err := r.p.clear(ctx, &s, m)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { r.turn <- struct{}{} }()
+	r.cleared = cleared
 	m.Waves = true
 	r.listens = s.Console
 	r.begin(m)
@@ -101,7 +106,7 @@ func (r *Runtime) replies(replies []Reply) ([]wire.Message, error) {
 		seen[a.ID] = true
 		m := &wire.Answer{CallID: a.ID}
 		var err error
-		if m.Clock, err = r.clockTo("replies.clock", a.Clock); err != nil {
+		if m.Clock, err = r.p.clockTo("replies.clock", a.Clock); err != nil {
 			return nil, err
 		}
 		if a.Err != nil {
@@ -129,7 +134,7 @@ func (r *Runtime) step(ctx context.Context, on bool, messages ...wire.Message) (
 		r.forgive(c.ID)
 		r.answers.Add(1)
 		if err := r.send(&wire.Answer{CallID: c.ID, Failure: &wire.Failure{Kind: "refused", Name: "Error", Message: "nobody awaited the call"}}); err != nil {
-			return nil, r.end(failed(WriteStall, "the worker does not read"))
+			return nil, r.end(r.p.limits.passed(WriteStall))
 		}
 	}
 	if s.Value, err = r.outcome(answer); err != nil {

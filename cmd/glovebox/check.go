@@ -19,7 +19,8 @@ Warnings and notes work and are seldom meant.
 The check helps authors and is no boundary: a program that wants to pass it does, and what holds it is the worker.
 
 The exit status is
-  0  no error was found            1  there are errors            2  the command line is wrong, or a file cannot be read`
+  0  no error was found            2  the command line is wrong, or a file cannot be read
+  1  there are errors            125  Glovebox itself failed`
 
 const checkExample = `glovebox check script.js
 glovebox check --allow-import src/*.js

@@ -232,20 +232,41 @@ type Head struct {
 	Spent   Spent  `json:"spent"`
 }
 
-// Marshal writes a head with a mac of its own: who keeps it can go back to an
-// older one, which the place must prevent, and make none.
-func (h Head) Marshal(ring *keyring.Ring, owner []byte) ([]byte, error) {
-	body, err := json.Marshal(h)
-	if err != nil {
-		return nil, err
-	}
+// Heads writes the heads of one owner's journals.
+type Heads struct {
+	id  string
+	mac hash.Hash
+}
+
+// NewHeads derives the key of an owner's heads. What it returns is not safe for
+// concurrent use.
+func NewHeads(ring *keyring.Ring, owner []byte) (*Heads, error) {
 	key, err := ring.Derive(ring.Current(), "journal head", owner)
 	if err != nil {
 		return nil, err
 	}
-	m := hmac.New(sha256.New, key)
-	m.Write(body)
-	out := append([]byte(ring.Current()), '\n')
-	out = append(hex.AppendEncode(out, m.Sum(nil)), '\n')
+	return &Heads{ring.Current(), hmac.New(sha256.New, key)}, nil
+}
+
+// Marshal writes a head with a mac of its own: who keeps it can go back to an
+// older one, which the place must prevent, and make none.
+func (k *Heads) Marshal(h Head) ([]byte, error) {
+	body, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	k.mac.Reset()
+	k.mac.Write(body)
+	out := append([]byte(k.id), '\n')
+	out = append(hex.AppendEncode(out, k.mac.Sum(nil)), '\n')
 	return append(out, body...), nil
+}
+
+// Marshal is that of the owner's [Heads].
+func (h Head) Marshal(ring *keyring.Ring, owner []byte) ([]byte, error) {
+	k, err := NewHeads(ring, owner)
+	if err != nil {
+		return nil, err
+	}
+	return k.Marshal(h)
 }

@@ -87,7 +87,7 @@ func (s *server) came(v *jsc.Value) (over bool, err error) {
 		_, err = s.ask(opSettle, v)
 		return false, err
 	}
-	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes) // no promise, and nothing to report
+	s.value, s.failure = s.encode(v, "result_bytes", s.options.Limits.ResultBytes) // no promise, and nothing to report
 	return true, nil
 }
 

@@ -173,7 +173,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	case errors.Is(err, errConversation):
 		return err
 	case errors.Is(err, jsc.ErrTerminated):
-		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
+		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("it took longer than timeout_ms, %d ms", ms)}
 	case errors.As(err, &own):
 		done.Failure = refusedBy(own)
 	case err != nil:
