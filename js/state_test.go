@@ -2,11 +2,13 @@ package js_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/js"
 )
 
@@ -291,5 +293,27 @@ func TestStateTooMuch(t *testing.T) {
 	fed(small, "s = 'x'.repeat(200)", js.Feed{})
 	if _, err := small.Snapshot(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// With a gate nothing of a state is asked for, since nothing of it is source.
+func TestStateGated(t *testing.T) {
+	o := js.Options{Gate: func(_ context.Context, source []byte, _ gate.Info) gate.Verdict {
+		return gate.Verdict{Allow: strings.HasPrefix(string(source), "/*ok*/")}
+	}}
+	rt := open(t, o)
+	if got := fed(rt, "/*ok*/ let a = { x: 'denied()' }", js.Feed{Inputs: map[string]any{"b": 1}}); got != "undefined" {
+		t.Error(got)
+	}
+	other := rebuilt(t, rt, o)
+	if got := fed(other, "/*ok*/ [a, b]", js.Feed{}); got != `[{"x":"denied()"},1]` {
+		t.Error(got)
+	}
+	if _, _, err := other.Run(ctx, js.Script{Code: "a", Feed: &js.Feed{}}); !errors.As(err, new(*gate.Denied)) {
+		t.Errorf("%v", err)
+	}
+	value, _ := js.ValueOf([]any{[]any{"let", "a=(globalThis.evil=1),b", 1}})
+	if err := open(t, o).Rebuild(ctx, value); js.KindOf(err) != js.Unsupported {
+		t.Errorf("%v", err)
 	}
 }
