@@ -167,7 +167,11 @@ func (r *replay) all() error {
 	void := r.voids()
 	for r.at < len(r.list) {
 		m, ok := r.list[r.at].Meta.(*journal.Feed)
+		c, first := r.list[r.at].Meta.(*journal.Checkpoint)
 		switch {
+		case first:
+			err = r.checkpoint(c, r.list[r.at].Blob)
+			r.at++
 		case ok && !void[m.Feed]:
 			err = r.feed(m)
 		case ok:
@@ -303,7 +307,7 @@ func (r *replay) next(tool string, args []byte) (js.Pending, error) {
 func (r *replay) stopped() error {
 	var failure *js.Error
 	if errors.As(r.err, &failure) && !slices.Contains(repeatable, failure.Kind) && r.ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(r.ctx)}
+		return canceled(r.ctx, "while it was replayed")
 	}
 	return r.diverged()
 }
@@ -421,7 +425,7 @@ func (s *Session) frontier(ctx context.Context) error {
 	step, err := f.resumed, f.resumedErr
 	f.resumed, f.resumedErr = nil, nil
 	if err != nil && ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(ctx)}
+		return canceled(ctx, "while it was replayed")
 	}
 	done, err := s.drive(ctx, step, err)
 	if done != nil {

@@ -105,8 +105,8 @@ func (f *mcpFlags) run(cmd *cobra.Command) error {
 	if errors.Is(context.Cause(ctx), errInterrupted) || errors.Is(err, io.EOF) {
 		err = nil // that is how a server ends
 	}
-	if err == nil {
-		err = s.Unavailable()
+	if err = errors.Join(err, s.Close()); err == nil {
+		err = s.Unopened()
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 	if err := f.load(); err != nil {
 		return o, err
 	}
-	o = mcpserver.Options{Version: versionText(), InFlight: f.inFlight, Sessions: f.sessions}
+	o = mcpserver.Options{Version: strings.Fields(versionText())[1], InFlight: f.inFlight, Sessions: f.sessions}
 	o.Box = f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox)})
 	if o.Box.Gate, err = f.policy.gate(); err != nil {
 		return o, err
