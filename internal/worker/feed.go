@@ -20,22 +20,32 @@ const (
 	feedNames              // an object: its names in one text
 	feedMark               // name: a value of ours that the variable has now
 	feedRestore            // name: what it had
+	feedRebuild            // list, name: define what is a property, and the list as one
+	feedForget             // name: delete it
 )
 
 // feeds is what a worker knows of the global scope besides its properties.
 type feeds struct {
-	world    *jsc.Value // of world.js: sets clock and seed
-	dispatch *jsc.Value // of feed.js
+	world    *jsc.Value       // of world.js: sets clock and seed
+	dispatch *jsc.Value       // of feed.js
 	lexical  map[string]bool  // let, const and class of the global scope
 	order    []script.Lexical // the same
-	unlisted bool     // something ran whose declarations are not in lexical
+	unlisted bool             // something ran whose declarations are not in lexical
 }
 
-// bootFeeds evaluates feed.js, as the last one of the scripts.
+// bootFeeds evaluates feed.js, as the last one of the scripts, and looks at the
+// world that they have made.
 func (s *server) bootFeeds() (err error) {
 	s.feeds.lexical = map[string]bool{}
-	s.feeds.dispatch, err = s.script("feed.js", nil)
-	return err
+	if s.feeds.dispatch, err = s.script("feed.js", nil); err != nil {
+		return err
+	}
+	ours, err := s.ask(opOurs)
+	if err != nil {
+		return err
+	}
+	defer ours.Release()
+	return s.codec.Capture(ours)
 }
 
 // feedDo calls feed.js; the arguments stay the caller's.
