@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"slices"
 	"strconv"
 
 	"github.com/glovebox-dev/glovebox/internal/keyring"
@@ -24,7 +25,8 @@ const (
 	sizeHead  = 4 + 8 // length and check
 	sizeInner = 1 + 4 // type and meta's length
 	sizeMAC   = sha256.Size
-	sizeSeal  = 12 + 16 // nonce and tag
+	sizeNonce = 12
+	sizeSeal  = sizeNonce + 16 // and tag
 	maxFrame  = sizeInner + MaxMeta + MaxBlob + sizeSeal
 )
 
@@ -37,7 +39,7 @@ func (c Chain) String() string { return hex.EncodeToString(c[:]) }
 // keys are the derived keys of one journal.
 type keys struct {
 	mac, length hash.Hash
-	idem        []byte
+	idem        hash.Hash
 	seal        cipher.AEAD // nil until the journal is known to be sealed
 	sealKey     []byte
 }
@@ -52,7 +54,7 @@ func derive(ring *keyring.Ring, id string, owner []byte) (*keys, error) {
 		}
 		all[i] = k
 	}
-	return &keys{mac: hmac.New(sha256.New, all[0]), length: hmac.New(sha256.New, all[1]), idem: all[2], sealKey: all[3]}, nil
+	return &keys{mac: hmac.New(sha256.New, all[0]), length: hmac.New(sha256.New, all[1]), idem: hmac.New(sha256.New, all[2]), sealKey: all[3]}, nil
 }
 
 // sealing turns on the encryption of what follows.
@@ -83,9 +85,17 @@ func (k *keys) sum(prev Chain, frame []byte) (c Chain) {
 
 // idempotency is the key of a call: stable, and nobody's guess.
 func (k *keys) idempotency(session string, call uint64) string {
-	m := hmac.New(sha256.New, k.idem)
-	m.Write([]byte(session + " " + strconv.FormatUint(call, 10)))
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	var sum Chain
+	k.idem.Reset()
+	k.idem.Write(strconv.AppendUint(append(make([]byte, 0, 64), session+" "...), call, 10))
+	k.idem.Sum(sum[:0])
+	return hex.EncodeToString(sum[:16])
+}
+
+// inner appends what a frame holds of a record.
+func (r *Record) inner(dst, meta []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, byte(r.Type)), uint32(len(meta)))
+	return append(append(dst, meta...), r.Blob...)
 }
 
 // append appends the frame of a record and returns the new chain.
@@ -94,18 +104,23 @@ func (k *keys) append(dst []byte, prev Chain, r *Record) ([]byte, Chain, error) 
 	if err != nil {
 		return dst, prev, err
 	}
-	inner := make([]byte, 0, sizeInner+len(meta)+len(r.Blob))
-	inner = binary.LittleEndian.AppendUint32(append(inner, byte(r.Type)), uint32(len(meta)))
-	inner = append(append(inner, meta...), r.Blob...)
-	if k.seal != nil && r.Type != TypeHeader {
-		nonce := make([]byte, k.seal.NonceSize(), sizeSeal+len(inner))
-		_, _ = rand.Read(nonce) // never fails
-		inner = k.seal.Seal(nonce, nonce, inner, prev[:])
+	start, n := len(dst), sizeInner+len(meta)+len(r.Blob)
+	sealed := k.seal != nil && r.Type != TypeHeader
+	if sealed {
+		n += sizeSeal
 	}
-	start := len(dst)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(inner)))
+	dst = slices.Grow(dst, sizeHead+n+sizeMAC)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	check := k.check(prev, dst[start:])
-	dst = append(append(dst, check[:]...), inner...)
+	dst = append(dst, check[:]...)
+	if sealed {
+		inner := r.inner(make([]byte, 0, n), meta)
+		var nonce [sizeNonce]byte
+		_, _ = rand.Read(nonce[:]) // never fails
+		dst = k.seal.Seal(append(dst, nonce[:]...), nonce[:], inner, prev[:])
+	} else {
+		dst = r.inner(dst, meta)
+	}
 	chain := k.sum(prev, dst[start:])
 	return append(dst, chain[:]...), chain, nil
 }
