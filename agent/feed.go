@@ -41,6 +41,8 @@ type Result struct {
 	// Output is what the guest wrote to its console, a line for each call, unless Print
 	// got it. It is cut at Limits.PrintBytes, with a line that says [truncated].
 	Output string
+	// Truncated says that Output was cut.
+	Truncated bool
 	// Dropped are calls that the feed did not wait for. One with a Number was begun:
 	// its result was dropped, and whether the tool did its work is not known. One
 	// without was made in the last moment, and never begun.
@@ -109,6 +111,9 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	defer s.leave()
 	ctx, cancel := s.running(ctx)
 	defer cancel()
+	if ctx.Err() != nil {
+		return nil, canceled(ctx, "before it began")
+	}
 	if s.feed != nil {
 		return nil, sessionFailed(SessionPaused, "feed %d waits for Resume", s.feed.n)
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -165,7 +166,11 @@ func (r *replay) all() error {
 	void := r.voids()
 	for r.at < len(r.list) {
 		m, ok := r.list[r.at].Meta.(*journal.Feed)
+		c, first := r.list[r.at].Meta.(*journal.Checkpoint)
 		switch {
+		case first:
+			err = r.checkpoint(c, r.list[r.at].Blob)
+			r.at++
 		case ok && !void[m.Feed]:
 			err = r.feed(m)
 		case ok:
@@ -254,6 +259,9 @@ func (r *replay) feed(m *journal.Feed) error {
 	}
 	r.queue, r.ids, r.replies, r.calls, r.bytes = nil, map[uint64]js.Pending{}, nil, 0, int64(len(rec.Blob))
 	script := feedScript(m.Feed, string(rec.Blob[:m.Source]), inputs, r.s.seed(m.Feed, m.Seed), m.Clock)
+	if script, err = r.s.pool.js.Admit(r.s.known(r.ctx), script); errors.As(err, new(*gate.Denied)) {
+		return err // no divergence: nothing has run
+	}
 	r.took(r.rt.Start(r.s.known(r.ctx), script))
 	for r.at++; r.at < len(r.list); r.at++ {
 		over, err := r.record(&r.list[r.at])
@@ -314,7 +322,7 @@ func (r *replay) next(tool string, args []byte) (js.Pending, error) {
 func (r *replay) stopped() error {
 	var failure *js.Error
 	if errors.As(r.err, &failure) && !slices.Contains(repeatable, failure.Kind) && r.ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(r.ctx)}
+		return canceled(r.ctx, "while it was replayed")
 	}
 	return r.diverged()
 }
@@ -432,7 +440,7 @@ func (s *Session) frontier(ctx context.Context) error {
 	step, err := f.resumed, f.resumedErr
 	f.resumed, f.resumedErr = nil, nil
 	if err != nil && ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(ctx)}
+		return canceled(ctx, "while it was replayed")
 	}
 	done, err := s.drive(ctx, step, err)
 	if done != nil {

@@ -98,6 +98,9 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 	if s.feed == nil {
 		return nil, sessionFailed(SessionNotAsked, "no feed waits for Resume")
 	}
+	if ctx.Err() != nil {
+		return nil, canceled(ctx, "before it went on")
+	}
 	answers, runs, err := s.judged(replies)
 	if err != nil {
 		return nil, err
@@ -253,7 +256,7 @@ func (s *Session) await(ctx context.Context) (replies []js.Reply, err error) {
 	select {
 	case first = <-f.done:
 	case <-ctx.Done():
-		return nil, &SessionError{Kind: SessionCanceled, Message: "while a tool ran", Err: context.Cause(ctx)}
+		return nil, canceled(ctx, "while a tool ran")
 	case <-f.work.late.C:
 		return nil, sessionFailed(SessionWait, "the tools of the feed took more than %d ms", s.pool.limits.FeedWaitMS)
 	}

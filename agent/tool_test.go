@@ -175,14 +175,15 @@ func TestToolRefused(t *testing.T) {
 func TestReservedNames(t *testing.T) {
 	for _, name := range []string{
 		"", ".", "a.", ".a", "a..b", "a.b.c.d.e", "1a", "a-b", "a b", "a;b", "a\n", "ａ", "é", "аpple", "$", "_a", "a$", "__proto__", "a.__proto__", "__x", "a.__x", "glovebox", "GloveboxX", "a.glovebox_x",
-		"constructor", "a.constructor", "then", "a.then", "a.toString", "toJSON", "valueOf", "prototype", "hasOwnProperty", "class", "a.delete", "await", "eval", "arguments", "undefined", "NaN", "globalThis",
-		"Object", "Object.x", "Promise", "fetch", "require", "process.exit", "console", "console.log", "setTimeout", "Deno", "WebAssembly", "catalog", "catalog.search", strings.Repeat("a", 65), "tsType.declare",
+		"constructor", "a.constructor", "then", "a.then", "a.toString", "toJSON", "valueOf", "hasOwnProperty", "class", "a.delete", "await", "eval", "arguments", "undefined", "NaN", "globalThis",
+		"Object", "Object.x", "Promise", "Intl.x", "console", "console.log", "setTimeout", "WebAssembly", "catalog", "catalog.search", strings.Repeat("a", 65), "tsType.enum",
 	} {
 		if checkName(name) == "" {
 			t.Errorf("%q is taken", name)
 		}
 	}
-	for _, name := range []string{"a", "A1", "read_file", "a.b.c.d", "tools.Object", "tools.fetch", "x.console", strings.Repeat("a", 64), "catalogue.x"} {
+	for _, name := range []string{"a", "A1", "read_file", "a.b.c.d", "tools.Object", "tools.fetch", "x.console", strings.Repeat("a", 64), "catalogue.x",
+		"fetch", "http.get", "process.exit", "require", "Deno", "window", "structuredClone", "files.prototype", "type", "list.of"} {
 		if why := checkName(name); why != "" {
 			t.Errorf("the control %q: %s", name, why)
 		}

@@ -26,6 +26,8 @@ const (
 	opSame               // two values: whether they are one
 	opStray              // promise, reason: a rejection that nobody handles
 	opHelpers            // what modules.js needs of the script
+	opOurs               // the function that tells what bind has made
+	opTimed              // whether a timer is left
 	opsEnd
 )
 

@@ -80,6 +80,7 @@ type Codec struct {
 	realm          *jsc.Realm
 	encode, decode *jsc.Value
 	look           *jsc.Value
+	capture, state *jsc.Value
 	given          *Encoding // what an encode in progress has delivered
 }
 
@@ -109,7 +110,7 @@ func New(c *jsc.Context, l Limits) (*Codec, error) {
 	}
 	defer part.Release()
 	f := map[string]*jsc.Value{}
-	for _, name := range []string{"encode", "decode", "proxied", "from", "limits"} {
+	for _, name := range []string{"encode", "decode", "proxied", "from", "limits", "isProxy", "guest"} {
 		text := c.Text(name)
 		if f[name], err = c.Call(part, nil, text); err != nil {
 			return nil, fmt.Errorf("bootstrap: %s: %w", name, err)
@@ -117,6 +118,9 @@ func New(c *jsc.Context, l Limits) (*Codec, error) {
 		text.Release()
 	}
 	k.encode, k.decode = f["encode"], f["decode"]
+	if err := k.makeKeep(f["isProxy"], f["guest"]); err != nil {
+		return nil, err
+	}
 	k.realm.SetEval(false, "no code from strings") // for whoever should come by an object of this realm
 	if k.look, err = k.charge(l.Buffers); err != nil {
 		return nil, err

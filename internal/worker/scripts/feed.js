@@ -70,12 +70,21 @@
       : { __proto__: null, get: own.get, set: own.set, enumerable: own.enumerable, configurable: own.configurable }
   }
 
-  return function (op, a) {
+  // rebuild defines what of a state is a property of the global object, and keeps the
+  // list as one for the script that declares the rest.
+  function rebuild(list, name) {
+    for (let i = 0; i < list.length; i++) if (list[i][0] === "own") define(global, list[i][1], data(list[i][2]))
+    define(global, name, data(list))
+  }
+
+  return function (op, a, b) {
     switch (op) {
       case 1: return inputs(a)
       case 2: return names(a)
       case 3: return mark(a)
       case 4: return restore(a)
+      case 5: return rebuild(a, b)
+      case 6: return remove(global, a)
     }
   }
 })

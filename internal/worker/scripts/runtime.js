@@ -11,11 +11,11 @@
 (function (result, call, fail, log, proxied, settings) {
   "use strict"
 
-  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below } = Reflect
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below, isExtensible } = Reflect
   const global = globalThis
   const bindTo = Function.prototype.bind
   const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
-  const plain = Object.prototype, lists = Array.prototype
+  const plain = Object.prototype, lists = Array.prototype, functions = Function.prototype
   const ours = { __proto__: null, [Symbol.species]: PromiseOf }
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError
   const { isError: engineSays } = ErrorOf
@@ -174,6 +174,7 @@
 
   const bound = new MapOf() // path -> slot: index, async
   const spaces = new MapOf() // path -> object of ours
+  const members = new MapOf() // path -> either, once it is there
   const waiting = new MapOf() // call id -> resolve, reject
 
   // ask calls the host; up to three arguments are given one by one beside the
@@ -260,12 +261,32 @@
           fail("bind_failed", "Error", "the guest does not let " + name + " be defined", "")
           return undefined
         }
+        apply(mapSet, members, [apply(slice, path, [0, end]), member])
       }
       if (first === undefined) first = member
       if (dot < 0) return first
       target = member
       from = dot + 1
     }
+  }
+
+  // made tells of a property of the global object whether bind has made it: 0, or 2
+  // if the guest has changed something of it, or 1.
+  function made(name, value) {
+    const top = apply(mapGet, members, [name])
+    if (top === undefined) return 0
+    return top === value && untouched(name, top) ? 1 : 2
+  }
+  function untouched(path, member) {
+    const keys = ownKeys(member)
+    if (!isExtensible(member)) return false
+    if (typeof member === "function") return keys.length === 2 && above(member) === functions
+    for (let i = 0; i < keys.length; i++) {
+      const at = typeof keys[i] === "string" ? path + "." + keys[i] : ""
+      const own = apply(mapGet, members, [at])
+      if (own === undefined || !untouched(at, own)) return false
+    }
+    return above(member) === plain
   }
 
   // ---- the console
@@ -405,6 +426,12 @@
     return false
   }
 
+  // timed tells whether there is one.
+  function timed() {
+    for (let i = 0; i < size; i++) if (!heap[i].off) return true
+    return false
+  }
+
   const globals = {
     setTimeout: [(f, ms, ...args) => schedule(f, ms, args, false), 2],
     setInterval: [(f, ms, ...args) => schedule(f, ms, args, true), 2],
@@ -429,6 +456,8 @@
       case 8: return a === b
       case 9: return stray(a, b)
       case 10: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
+      case 11: return made
+      case 12: return timed()
     }
   }
 })
