@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"slices"
@@ -36,12 +37,31 @@ type Chain [sizeMAC]byte
 // String returns the chain in hexadecimal.
 func (c Chain) String() string { return hex.EncodeToString(c[:]) }
 
+// MarshalText writes it in hexadecimal.
+func (c Chain) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, c[:]), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (c *Chain) UnmarshalText(text []byte) error {
+	if len(text) != 2*sizeMAC {
+		return errChain
+	}
+	n, err := hex.Decode(c[:], text)
+	if err != nil || n != sizeMAC {
+		return errChain
+	}
+	return nil
+}
+
+var errChain = errors.New("must be 64 hexadecimal digits")
+
 // keys are the derived keys of one journal.
 type keys struct {
 	mac, length hash.Hash
 	idem        hash.Hash
-	seal        cipher.AEAD // nil until the journal is known to be sealed
-	sealKey     []byte
+	// What goes into a hash and comes out of it, which would else be allocated for each.
+	prev, out Chain
+	seal      cipher.AEAD // nil until the journal is known to be sealed
+	sealKey   []byte
 }
 
 // derive makes the keys of an owner's journal under a root key.
@@ -68,28 +88,26 @@ func (k *keys) sealing() error {
 
 // check is what a length is held against before anything behind it is read.
 func (k *keys) check(prev Chain, length []byte) (sum [8]byte) {
-	k.length.Reset()
-	k.length.Write(prev[:])
-	k.length.Write(length)
-	copy(sum[:], k.length.Sum(nil))
+	copy(sum[:], k.over(k.length, prev, length))
 	return sum
 }
 
-func (k *keys) sum(prev Chain, frame []byte) (c Chain) {
-	k.mac.Reset()
-	k.mac.Write(prev[:])
-	k.mac.Write(frame)
-	k.mac.Sum(c[:0])
-	return c
+func (k *keys) sum(prev Chain, frame []byte) Chain { return Chain(k.over(k.mac, prev, frame)) }
+
+// over is the mac of a chain and what follows it, until the next one.
+func (k *keys) over(h hash.Hash, prev Chain, data []byte) []byte {
+	k.prev = prev
+	h.Reset()
+	h.Write(k.prev[:])
+	h.Write(data)
+	return h.Sum(k.out[:0])
 }
 
 // idempotency is the key of a call: stable, and nobody's guess.
 func (k *keys) idempotency(session string, call uint64) string {
-	var sum Chain
 	k.idem.Reset()
-	k.idem.Write(strconv.AppendUint(append(make([]byte, 0, 64), session+" "...), call, 10))
-	k.idem.Sum(sum[:0])
-	return hex.EncodeToString(sum[:16])
+	k.idem.Write(strconv.AppendUint([]byte(session+" "), call, 10))
+	return hex.EncodeToString(k.idem.Sum(k.out[:0])[:16])
 }
 
 // inner appends what a frame holds of a record.
@@ -243,7 +261,7 @@ func newSession() string {
 type Head struct {
 	Session string `json:"session"`
 	Count   uint64 `json:"count"` // records, those a compacted journal stands for among them
-	Chain   string `json:"chain"` // hexadecimal
+	Chain   Chain  `json:"chain"` // hexadecimal
 	Spent   Spent  `json:"spent"`
 }
 
