@@ -246,7 +246,7 @@ func TestGateModulesAreCopied(t *testing.T) {
 }
 
 // A script that was admitted is not judged again for as long as it is the same
-// and runs where it was admitted.
+// and runs where it was admitted. Long because of the ways to change one.
 //
 // proves part of H-57
 func TestAdmit(t *testing.T) {
