@@ -66,7 +66,7 @@ type feed struct {
 	open    map[uint64]*openCall // by their number in the journal
 	active  int                  // tools that run
 	done    chan finished
-	ctx     context.Context // of tools that run
+	work    *work // of tools that run
 	calls   int64
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
@@ -312,11 +312,7 @@ func (s *Session) console(level js.Level, text string) {
 // on with answers that nobody has.
 func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, error) {
 	f := s.feed
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.ctx = work
-	wait := time.NewTimer(time.Duration(s.pool.limits.FeedWaitMS) * time.Millisecond)
-	defer wait.Stop()
+	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for {
 		if err != nil {
 			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
@@ -332,7 +328,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 			return s.void(err2)
 		}
 		if len(replies) == 0 && f.active > 0 {
-			if replies, err2 = s.await(ctx, wait.C); err2 != nil {
+			if replies, err2 = s.await(ctx); err2 != nil {
 				return s.void(err2)
 			}
 		}

@@ -136,8 +136,8 @@ func (r *Runtime) unjudged(m wire.Message) error {
 	var got, want sum
 	switch m := m.(type) {
 	case *wire.Eval:
-		if m.Source == "" && (m.Kind == wire.EvalState || m.Kind == wire.EvalRebuild) {
-			return nil // it brings no source, and the worker would not look at one
+		if (m.Kind == wire.EvalState || m.Kind == wire.EvalRebuild) && m.Source == "" {
+			return nil // data, and names that the worker holds to be names
 		}
 		got, want = sumOf(gateKind(m), m.Name, m.Source), r.cleared
 		r.cleared = sum{} // once

@@ -6,6 +6,7 @@ package supply
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,8 +46,38 @@ func NewLicences(apache string) (*Licences, error) {
 
 // Name returns the SPDX name of a licence, and "" for a text that is not, word by
 // word, one of those that are allowed: nothing more may stand in it than a title
-// and who has the copyright.
+// and who has the copyright. Some files have several, each for some of the module's
+// files, between lines of dashes: all of them must be allowed, and the name has all.
 func (l *Licences) Name(text string) string {
+	if name := l.one(text); name != "" {
+		return name
+	}
+	parts := dashes.Split(strings.ReplaceAll(text, "\r", ""), -1)
+	if len(parts) < 2 {
+		return ""
+	}
+	var names []string
+	for i, part := range parts {
+		if i > 0 {
+			part = which.ReplaceAllString(part, "")
+		}
+		name := l.one(part)
+		if name == "" {
+			return ""
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " AND ")
+}
+
+var (
+	dashes = regexp.MustCompile(`(?m)^-{10,}$`)
+	which  = regexp.MustCompile(`^\n*(Files: [a-z0-9/]+/\*\n)+`)
+)
+
+// one names a text that is one licence.
+func (l *Licences) one(text string) string {
 	n := normal(text)
 	body, rest, _ := strings.Cut(n, apacheEnd) // some leave out this line and what follows
 	if strings.TrimSpace(body) == l.apache && (rest == "" || rest == l.appendix) {

@@ -70,6 +70,30 @@ func TestLicences(t *testing.T) {
 	}
 }
 
+// A file may have several licences, each of them allowed and nothing else.
+//
+// proves part of T-18
+func TestLicencesOfParts(t *testing.T) {
+	l, apache := licences(t)
+	const line = "\n------------------\n"
+	mit := "Copyright (c) 2018 A. U. Thor\n\n" + texts["MIT"]
+	if got := l.Name(mit + line + "\nFiles: a/*\nFiles: b/c/*\n\n" + apache + line + mit); got != "Apache-2.0 AND MIT" {
+		t.Errorf("two licences are taken for %q", got)
+	}
+	for what, text := range map[string]string{
+		"a third part":          mit + line + apache + line + "Not for military use.",
+		"an empty part":         mit + line + line + apache,
+		"words before a part":   mit + line + "Files: a/*\nBut not these.\n" + apache,
+		"words behind a part":   mit + line + apache + "\nBut not these.\n",
+		"parts without licence": "Files: a/*" + line + "Files: b/*",
+		"a line for the first":  "Files: a/*\n" + mit + line + mit,
+	} {
+		if got := l.Name(text); got != "" {
+			t.Errorf("%s: taken for %q", what, got)
+		}
+	}
+}
+
 // A module must have one file with a licence, and that a known one.
 //
 // proves part of T-18
