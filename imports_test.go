@@ -97,6 +97,11 @@ tests internal/jsonschema: github.com/google/jsonschema-go/...
 agent:               api internal/egress internal/jsonschema internal/strictjson internal/termtext js
 tests agent:         github.com/evanw/esbuild/pkg/api
 tests .:             agent
+internal/mcpserver:  . api preflight internal/strictjson internal/termtext
+internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
+tests internal/mcpserver: github.com/google/jsonschema-go/...
+cmd/glovebox:        internal/mcpserver
+tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
@@ -141,6 +146,7 @@ fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/...:       nowhere
 fence github.com/coder/websocket/...: nowhere
+fence github.com/modelcontextprotocol/...: internal/mcpserver tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -67,6 +68,8 @@ func minute(t testing.TB) context.Context {
 	return ctx
 }
 
+var errLate = errors.New("no answer came in time")
+
 // pipe connects a server to a new pair of pipes, as principal p, and returns the
 // client's ends.
 func pipe(t testing.TB, s *Server, p principal) (in io.ReadCloser, out io.WriteCloser) {
@@ -80,7 +83,9 @@ func pipe(t testing.TB, s *Server, p principal) (in io.ReadCloser, out io.WriteC
 		_ = serverOut.Close()
 		_ = serverIn.Close()
 	}()
+	late := time.AfterFunc(2*time.Minute, func() { _ = clientIn.CloseWithError(errLate) })
 	t.Cleanup(func() {
+		late.Stop()
 		_ = clientOut.Close()
 		_ = clientIn.Close()
 		<-done

@@ -4,13 +4,28 @@
 package supply
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // Allowed are the licences that a module may have, by their SPDX names.
-var Allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
+var Allowed = []string{"Apache-2.0", both, "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
+
+// both is a module on its way from one licence to the other, whose file has the two of
+// them: parts of it are under either.
+const both = "Apache-2.0 AND MIT"
+
+// around are the words that such a file may have besides, between lines of "---", by
+// their SHA-256: that new code is under the one, older code under the other, and that
+// documentation, of which nothing is shipped, is under CC-BY-4.0.
+var around = []string{
+	"e14e36813ed0ca73a6269d6deeb6445ec6075cb732c4d261f0d0dab0a311e43e",
+	"5f3d991c27ccbc150b60f0f3f9dcdde6a35e68899a06640cf796c5f9985889aa",
+}
 
 // Licences knows the texts of the allowed licences.
 type Licences struct {
@@ -37,6 +52,9 @@ func NewLicences(apache string) (*Licences, error) {
 // word, one of those that are allowed: nothing more may stand in it than a title
 // and who has the copyright.
 func (l *Licences) Name(text string) string {
+	if l.isBoth(text) {
+		return both
+	}
 	n := normal(text)
 	body, rest, _ := strings.Cut(n, apacheEnd) // some leave out this line and what follows
 	if strings.TrimSpace(body) == l.apache && (rest == "" || rest == l.appendix) {
@@ -48,6 +66,24 @@ func (l *Licences) Name(text string) string {
 		}
 	}
 	return ""
+}
+
+// isBoth reports whether a text has, in its parts, the two licences of [both] and no
+// other words than those of around.
+func (l *Licences) isBoth(text string) bool {
+	parts := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n---\n")
+	if len(parts) != 4 {
+		return false
+	}
+	var names []string
+	for _, part := range parts {
+		if name := l.Name(part); name != "" {
+			names = append(names, name)
+		} else if sum := sha256.Sum256([]byte(normal(part))); !slices.Contains(around, hex.EncodeToString(sum[:])) {
+			return false
+		}
+	}
+	return strings.Join(names, " AND ") == both
 }
 
 var (

@@ -3,6 +3,7 @@ package supply
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -41,6 +42,7 @@ func TestLicences(t *testing.T) {
 			whole[name] = strings.TrimPrefix(whole[name], "The MIT License (MIT)")
 		}
 	}
+	whole[both] = sdkLicence(t)
 	if len(whole) != len(Allowed) {
 		t.Errorf("%d texts for %v", len(whole), Allowed)
 	}
@@ -65,6 +67,41 @@ func TestLicences(t *testing.T) {
 	}
 	if _, err := NewLicences("something else"); err == nil {
 		t.Error("another text is taken for the Apache License")
+	}
+}
+
+// sdkLicence is the text of a module that is on its way from MIT to Apache-2.0.
+func sdkLicence(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "LICENSE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Of the two licences neither may be missing, and nothing may stand between them.
+//
+// proves part of T-18
+func TestBothLicences(t *testing.T) {
+	l, apache := licences(t)
+	parts := strings.Split(sdkLicence(t), "\n---\n")
+	if len(parts) != 4 {
+		t.Fatalf("%d parts", len(parts))
+	}
+	join := func(p ...string) string { return strings.Join(p, "\n---\n") }
+	for name, text := range map[string]string{
+		"no MIT": join(parts[0], parts[1], parts[0], parts[3]), "no Apache": join(parts[0], parts[3], parts[2], parts[3]), "the other order": join(parts[0], parts[2], parts[1], parts[3]),
+		"other words": join(parts[0]+"\nNot for military use.\n", parts[1], parts[2], parts[3]), "a part more": join(parts[0], parts[1], parts[2], parts[3], "x"),
+		"a part less": join(parts[0], parts[1], parts[2]), "Apache alone": join(parts[0], apache, apache, parts[3]),
+	} {
+		if got := l.Name(text); got != "" {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 
