@@ -51,6 +51,7 @@ type mcpFlags struct {
 	hosts, origins, max              []string
 	remote                           bool
 	inFlight, sessions               int
+	policy                           policyFlag
 }
 
 func newMCP() *cobra.Command {
@@ -75,6 +76,7 @@ func newMCP() *cobra.Command {
 	flags.IntVar(&f.inFlight, "in-flight", 8, "`number` of programs of one client that may run at once")
 	flags.IntVar(&f.sessions, "sessions", 16, "`number` of sessions that one client may have open")
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
+	f.policy.add(cmd)
 	f.add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{"require", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("max", cobra.FixedCompletions(limitNames("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
@@ -129,6 +131,9 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 	}
 	o = mcpserver.Options{Version: strings.Fields(versionText())[1], InFlight: f.inFlight, Sessions: f.sessions}
 	o.Box = f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox)})
+	if o.Box.Gate, err = f.policy.gate(); err != nil {
+		return o, err
+	}
 	for _, written := range f.max {
 		name, value, ok := strings.Cut(written, "=")
 		i := slices.IndexFunc(limitFlags[:], func(l limitFlag) bool { return l.name == name })

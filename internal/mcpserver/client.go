@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -172,13 +173,16 @@ type problem struct {
 // the client wrote. Who comes from elsewhere learns no path or release of this host.
 func (c *client) toolError(tool string, err error) *mcp.CallToolResult {
 	var (
-		field *glovebox.FieldError
-		busy  *busyError
+		field  *glovebox.FieldError
+		busy   *busyError
+		denied *gate.Denied
 	)
 	switch {
 	case errors.As(err, &field):
 		r := problem{Code: "bad_arguments", Message: words(err), Field: words(errors.New(field.Field))}
 		return r.result()
+	case errors.As(err, &denied):
+		return failed("denied", err)
 	case errors.As(err, &busy), errors.Is(err, glovebox.ErrBusy):
 		return failed("busy", err)
 	case errors.Is(err, glovebox.ErrSandboxUnavailable):

@@ -4,8 +4,6 @@
 package supply
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,18 +11,16 @@ import (
 )
 
 // Allowed are the licences that a module may have, by their SPDX names.
-var Allowed = []string{"Apache-2.0", both, "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
+var Allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
 
-// both is a module on its way from one licence to the other, whose file has the two of
-// them: parts of it are under either.
-const both = "Apache-2.0 AND MIT"
-
-// around are the words that such a file may have besides, between lines of "---", by
-// their SHA-256: that new code is under the one, older code under the other, and that
-// documentation, of which nothing is shipped, is under CC-BY-4.0.
-var around = []string{
-	"e14e36813ed0ca73a6269d6deeb6445ec6075cb732c4d261f0d0dab0a311e43e",
-	"5f3d991c27ccbc150b60f0f3f9dcdde6a35e68899a06640cf796c5f9985889aa",
+// Read are files of licences that are none of these word by word, by their SHA-256,
+// and what a person who has read them says they are: an expression of SPDX with
+// Allowed ones. Another version of the file has to be read again.
+var Read = map[string]string{
+	// modelcontextprotocol/go-sdk: a preface (what was given under MIT and not yet
+	// relicensed stays under it; documentation, which is not linked, is CC-BY-4.0),
+	// then the Apache License and the MIT License whole.
+	"af679003d933f045393a6a029f43da113f9ae364eac651d9ae268392985580f5": "Apache-2.0 AND MIT",
 }
 
 // Licences knows the texts of the allowed licences.
@@ -50,11 +46,38 @@ func NewLicences(apache string) (*Licences, error) {
 
 // Name returns the SPDX name of a licence, and "" for a text that is not, word by
 // word, one of those that are allowed: nothing more may stand in it than a title
-// and who has the copyright.
+// and who has the copyright. Some files have several, each for some of the module's
+// files, between lines of dashes: all of them must be allowed, and the name has all.
 func (l *Licences) Name(text string) string {
-	if l.isBoth(text) {
-		return both
+	if name := l.one(text); name != "" {
+		return name
 	}
+	parts := dashes.Split(strings.ReplaceAll(text, "\r", ""), -1)
+	if len(parts) < 2 {
+		return ""
+	}
+	var names []string
+	for i, part := range parts {
+		if i > 0 {
+			part = which.ReplaceAllString(part, "")
+		}
+		name := l.one(part)
+		if name == "" {
+			return ""
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " AND ")
+}
+
+var (
+	dashes = regexp.MustCompile(`(?m)^-{10,}$`)
+	which  = regexp.MustCompile(`^\n*(Files: [a-z0-9/]+/\*\n)+`)
+)
+
+// one names a text that is one licence.
+func (l *Licences) one(text string) string {
 	n := normal(text)
 	body, rest, _ := strings.Cut(n, apacheEnd) // some leave out this line and what follows
 	if strings.TrimSpace(body) == l.apache && (rest == "" || rest == l.appendix) {
@@ -66,24 +89,6 @@ func (l *Licences) Name(text string) string {
 		}
 	}
 	return ""
-}
-
-// isBoth reports whether a text has, in its parts, the two licences of [both] and no
-// other words than those of around.
-func (l *Licences) isBoth(text string) bool {
-	parts := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n---\n")
-	if len(parts) != 4 {
-		return false
-	}
-	var names []string
-	for _, part := range parts {
-		if name := l.Name(part); name != "" {
-			names = append(names, name)
-		} else if sum := sha256.Sum256([]byte(normal(part))); !slices.Contains(around, hex.EncodeToString(sum[:])) {
-			return false
-		}
-	}
-	return strings.Join(names, " AND ") == both
 }
 
 var (

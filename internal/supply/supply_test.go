@@ -1,9 +1,10 @@
 package supply
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -42,7 +43,6 @@ func TestLicences(t *testing.T) {
 			whole[name] = strings.TrimPrefix(whole[name], "The MIT License (MIT)")
 		}
 	}
-	whole[both] = sdkLicence(t)
 	if len(whole) != len(Allowed) {
 		t.Errorf("%d texts for %v", len(whole), Allowed)
 	}
@@ -70,37 +70,26 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// sdkLicence is the text of a module that is on its way from MIT to Apache-2.0.
-func sdkLicence(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/go-sdk").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "LICENSE"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// Of the two licences neither may be missing, and nothing may stand between them.
+// A file may have several licences, each of them allowed and nothing else.
 //
 // proves part of T-18
-func TestBothLicences(t *testing.T) {
+func TestLicencesOfParts(t *testing.T) {
 	l, apache := licences(t)
-	parts := strings.Split(sdkLicence(t), "\n---\n")
-	if len(parts) != 4 {
-		t.Fatalf("%d parts", len(parts))
+	const line = "\n------------------\n"
+	mit := "Copyright (c) 2018 A. U. Thor\n\n" + texts["MIT"]
+	if got := l.Name(mit + line + "\nFiles: a/*\nFiles: b/c/*\n\n" + apache + line + mit); got != "Apache-2.0 AND MIT" {
+		t.Errorf("two licences are taken for %q", got)
 	}
-	join := func(p ...string) string { return strings.Join(p, "\n---\n") }
-	for name, text := range map[string]string{
-		"no MIT": join(parts[0], parts[1], parts[0], parts[3]), "no Apache": join(parts[0], parts[3], parts[2], parts[3]), "the other order": join(parts[0], parts[2], parts[1], parts[3]),
-		"other words": join(parts[0]+"\nNot for military use.\n", parts[1], parts[2], parts[3]), "a part more": join(parts[0], parts[1], parts[2], parts[3], "x"),
-		"a part less": join(parts[0], parts[1], parts[2]), "Apache alone": join(parts[0], apache, apache, parts[3]),
+	for what, text := range map[string]string{
+		"a third part":          mit + line + apache + line + "Not for military use.",
+		"an empty part":         mit + line + line + apache,
+		"words before a part":   mit + line + "Files: a/*\nBut not these.\n" + apache,
+		"words behind a part":   mit + line + apache + "\nBut not these.\n",
+		"parts without licence": "Files: a/*" + line + "Files: b/*",
+		"a line for the first":  "Files: a/*\n" + mit + line + mit,
 	} {
 		if got := l.Name(text); got != "" {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: taken for %q", what, got)
 		}
 	}
 }
@@ -126,6 +115,23 @@ func TestFind(t *testing.T) {
 		err := l.Find(m)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && m.Licence != "Apache-2.0" {
 			t.Errorf("%v: %v %q, want %q", files, err, m.Licence, want)
+		}
+	}
+}
+
+// A licence that a person has read is that very file; a byte more is another.
+func TestRead(t *testing.T) {
+	l, _ := licences(t)
+	text := "Some rights.\n"
+	Read[fmt.Sprintf("%x", sha256.Sum256([]byte(text)))] = "MIT AND ISC"
+	dir := t.TempDir()
+	for _, c := range [][2]string{{text, "MIT AND ISC"}, {text + "\n", ""}} {
+		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(c[0]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := &Module{Path: "example.org/m", Version: "v1.0.0", Dir: dir}
+		if err := l.Find(m); m.Licence != c[1] || (err == nil) != (c[1] != "") {
+			t.Errorf("%q: %q %v", c[0], m.Licence, err)
 		}
 	}
 }
