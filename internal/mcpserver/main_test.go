@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/agent"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
@@ -31,7 +32,8 @@ func TestMain(m *testing.M) {
 
 // options are those of every test: the wall as users get it.
 func options() Options {
-	return Options{Version: "test", Box: glovebox.Options{InitPath: testenv.Init(), Armed: -1, CacheDir: testenv.Cache()}}
+	return Options{Version: "test", Box: glovebox.Options{InitPath: testenv.Init(), Armed: -1, CacheDir: testenv.Cache()},
+		Agent: agent.Options{InitPath: testenv.Init(), WorkerPath: testenv.Worker()}}
 }
 
 // shared is one Server for all tests that change nothing about it.
