@@ -103,6 +103,11 @@ agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.g
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
+internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
+internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
+tests internal/mcpserver: github.com/google/jsonschema-go/...
+cmd/glovebox:        agent internal/mcpserver
+tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 tests .:             agent agent/store js preflight
 cmd/glovebox:        . api gate languages redteam js internal/termtext internal/strictjson
@@ -152,6 +157,7 @@ fence github.com/nats-io/nats.go/...: agent/store/natskv
 fence github.com/nats-io/nats-server/...: tests
 never agent/store: net net/http
 fence github.com/coder/websocket/...: nowhere
+fence github.com/modelcontextprotocol/...: internal/mcpserver tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 
