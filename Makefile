@@ -8,9 +8,11 @@ MATRIX     ?=
 FUZZTIME   ?= 20s
 SOAKFUZZ   ?= 10m
 # Packages whose tests do not run under the race detector: processes of the
-# first are sealed so tightly that its shadow memory has no room; the others load
-# the JavaScript engine, as programs built without cgo do.
-NORACE     ?= ./internal/cellinit/...,./internal/jsc,./internal/worker/...
+# first are sealed so tightly that its shadow memory has no room; the next load
+# the JavaScript engine, as programs built without cgo do; the last read text, and
+# what they ask an engine goes through package js, whose own tests are raced. The
+# suite leaves out by itself what has nothing to race.
+NORACE     ?= ./internal/cellinit/...,./internal/jsc,./internal/worker/...,./internal/jstoken,./preflight
 
 BUILD  = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
 STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell $(GO) env GOVERSION)

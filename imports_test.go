@@ -82,7 +82,7 @@ redteam:             api languages internal/cell internal/landlock golang.org/x/
 internal/worker:     internal/worker/bootstrap internal/script internal/transform internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
-tests js: internal/script preflight
+tests js: internal/script preflight github.com/evanw/esbuild/pkg/api
 js:                  api gate internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js
@@ -97,13 +97,14 @@ never internal/jsonschema: net net/http
 tests internal/jsonschema: github.com/google/jsonschema-go/...
 agent:               api agent/store gate internal/egress internal/journal internal/jsonschema internal/keyring internal/strictjson internal/termtext js
 tests agent:         github.com/evanw/esbuild/pkg/api
-agent/store:         api golang.org/x/sys/...
-agent/store/natskv:  api agent/store internal/strictjson github.com/nats-io/nats.go/...
+internal/patience:
+agent/store:         api internal/patience golang.org/x/sys/...
+agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.go/...
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
-tests .:             agent js preflight
+tests .:             agent agent/store js preflight
 cmd/glovebox:        . api gate languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term

@@ -41,6 +41,8 @@ type Result struct {
 	// Output is what the guest wrote to its console, a line for each call, unless Print
 	// got it. It is cut at Limits.PrintBytes, with a line that says [truncated].
 	Output string
+	// Truncated says that Output was cut.
+	Truncated bool
 	// Dropped are calls that the feed did not wait for. One with a Number was begun:
 	// its result was dropped, and whether the tool did its work is not known. One
 	// without was made in the last moment, and never begun.
@@ -64,7 +66,7 @@ type feed struct {
 	open    map[uint64]*openCall // by their number in the journal
 	active  int                  // tools that run
 	done    chan finished
-	ctx     context.Context // of tools that run
+	work    *work // of tools that run
 	calls   int64
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
@@ -109,6 +111,9 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	defer s.leave()
 	ctx, cancel := s.running(ctx)
 	defer cancel()
+	if ctx.Err() != nil {
+		return nil, canceled(ctx, "before it began")
+	}
 	if s.feed != nil {
 		return nil, sessionFailed(SessionPaused, "feed %d waits for Resume", s.feed.n)
 	}
@@ -307,11 +312,7 @@ func (s *Session) console(level js.Level, text string) {
 // on with answers that nobody has.
 func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, error) {
 	f := s.feed
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.ctx = work
-	wait := time.NewTimer(time.Duration(s.pool.limits.FeedWaitMS) * time.Millisecond)
-	defer wait.Stop()
+	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for {
 		if err != nil {
 			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
@@ -327,7 +328,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 			return s.void(err2)
 		}
 		if len(replies) == 0 && f.active > 0 {
-			if replies, err2 = s.await(ctx, wait.C); err2 != nil {
+			if replies, err2 = s.await(ctx); err2 != nil {
 				return s.void(err2)
 			}
 		}

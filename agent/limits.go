@@ -108,7 +108,7 @@ func (l Limits) resolve() (Limits, error) {
 func (l *Limits) worker() js.Limits {
 	return js.Limits{
 		TimeoutMS: l.FeedMS * replayFactor, MemoryBytes: l.MemoryBytes, BufferBytes: l.BufferBytes,
-		HostCalls: 1 << 40, InFlight: l.Waiting, ConsoleBytes: l.PrintBytes,
+		HostCalls: 1 << 40, InFlight: l.Waiting, ConsoleBytes: min(l.PrintBytes+64<<10, 64*mebi), // the rest is cut here, where it is said
 	}
 }
 

@@ -154,7 +154,7 @@ func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOpti
 		return sessionFailed(SessionJournal, "it is refused: the store has an older session than this pool had")
 	}
 	if seen.fits(s) {
-		s.rt, s.feed, s.tools = seen.rt, seen.feed, seen.tools
+		s.rt, s.feed, s.tools, s.records = seen.rt, seen.feed, seen.tools, nil
 		if s.feed != nil {
 			s.pause()
 		}

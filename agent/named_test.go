@@ -43,62 +43,64 @@ func TestNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			st := make()
 			t.Cleanup(func() { _ = st.Close() })
-			p := newPool(t, Options{Store: st, Residents: 2, Warm: 1})
-			o := AcquireOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func(n int) int { return n + 1 }})}
-			k := store.Key{Owner: "o", ID: "a"}
-			if _, err := p.Acquire(t.Context(), k, AcquireOptions{MustExist: true}); !errors.Is(err, store.ErrNotFound) {
-				t.Error(err)
-			}
-			s := acquire(t, p, k, o)
-			if got := fed(s, "let n = await ask(1); n"); got != "2" {
-				t.Fatal(got)
-			}
-			if _, err := p.Acquire(t.Context(), k, AcquireOptions{Tools: o.Tools, NoWait: true}); !errors.Is(err, store.ErrBusy) {
-				t.Errorf("while it is out: %v", err)
-			}
-			guest := s.runtimeOf()
-			if err := errors.Join(s.Release(), s.Release()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Feed(t.Context(), "1", FeedOptions{}); !errors.Is(err, SessionClosed) {
-				t.Error(err)
-			}
-			if s = acquire(t, p, k, o); s.runtimeOf() != guest {
-				t.Error("the guest was not kept")
-			}
-			step, err := s.Start(t.Context(), "n = await ask(n); n", FeedOptions{})
-			if err != nil || len(step.Calls) != 1 {
-				t.Fatal(err)
-			}
-			if err := s.Release(); err != nil {
-				t.Fatal(err)
-			}
-			other := newPool(t, Options{Store: st, Keys: nil})
-			if _, err := other.Acquire(t.Context(), k, o); !errors.Is(err, SessionJournal) {
-				t.Errorf("under another key: %v", err)
-			}
-			p.residents.forget(k)
-			s = acquire(t, p, k, o) // by a replay
-			if s.runtimeOf() == guest || s.Step() == nil {
-				t.Fatal("no replay, or not paused")
-			}
-			if step, err = s.Resume(t.Context(), Reply{Call: s.Step().Calls[0].ID, Run: true}); err != nil || said(step.Result, nil) != "3" {
-				t.Errorf("%v %v", step, err)
-			}
-			again := acquire(t, p, store.Key{Owner: "o", ID: "b"}, o)
-			if got := fed(again, "typeof n"); got != `"undefined"` {
-				t.Error(got)
-			}
-			if all, err := p.Sessions(t.Context(), "o"); err != nil || len(all) != 2 {
-				t.Errorf("%v %v", all, err)
-			}
-			if err := errors.Join(again.Release(), s.Close(), p.Delete(t.Context(), k)); err != nil {
-				t.Error(err)
-			}
-			if got := fed(acquire(t, p, k, o), "typeof n"); got != `"undefined"` {
-				t.Errorf("deleted, and %s", got)
-			}
+			testNamed(t, st)
 		})
+	}
+}
+
+func testNamed(t *testing.T, st store.Store) {
+	p := newPool(t, Options{Store: st, Residents: 2, Warm: 1})
+	o := AcquireOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func(n int) int { return n + 1 }})}
+	k := store.Key{Owner: "o", ID: "a"}
+	if _, err := p.Acquire(t.Context(), k, AcquireOptions{MustExist: true}); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	s := acquire(t, p, k, o)
+	if got := fed(s, "let n = await ask(1); n"); got != "2" {
+		t.Fatal(got)
+	}
+	if _, err := p.Acquire(t.Context(), k, AcquireOptions{Tools: o.Tools, NoWait: true}); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("while it is out: %v", err)
+	}
+	guest := s.runtimeOf()
+	if err := errors.Join(s.Release(), s.Release()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Feed(t.Context(), "1", FeedOptions{}); !errors.Is(err, SessionClosed) {
+		t.Error(err)
+	}
+	if s = acquire(t, p, k, o); s.runtimeOf() != guest {
+		t.Error("the guest was not kept")
+	}
+	step, err := s.Start(t.Context(), "n = await ask(n); n", FeedOptions{})
+	if err != nil || len(step.Calls) != 1 {
+		t.Fatal(err)
+	}
+	if err := s.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newPool(t, Options{Store: st}).Acquire(t.Context(), k, o); !errors.Is(err, SessionJournal) {
+		t.Errorf("under another key: %v", err)
+	}
+	p.residents.forget(k)
+	if s = acquire(t, p, k, o); s.runtimeOf() == guest || s.Step() == nil { // by a replay
+		t.Fatal("no replay, or not paused")
+	}
+	if step, err = s.Resume(t.Context(), Reply{Call: s.Step().Calls[0].ID, Run: true}); err != nil || said(step.Result, nil) != "3" {
+		t.Errorf("%v %v", step, err)
+	}
+	again := acquire(t, p, store.Key{Owner: "o", ID: "b"}, o)
+	if got := fed(again, "typeof n"); got != `"undefined"` {
+		t.Error(got)
+	}
+	if all, err := p.Sessions(t.Context(), "o"); err != nil || len(all) != 2 {
+		t.Errorf("%v %v", all, err)
+	}
+	if err := errors.Join(again.Release(), s.Close(), p.Delete(t.Context(), k)); err != nil {
+		t.Error(err)
+	}
+	if got := fed(acquire(t, p, k, o), "typeof n"); got != `"undefined"` {
+		t.Errorf("deleted, and %s", got)
 	}
 }
 

@@ -100,6 +100,7 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.StrictEval = o.StrictEval || o.Gate != nil // as package js has it, and as journals say it
 	zero := int64(0)
 	workers, err := js.NewPool(ctx, js.Options{
 		Sandbox: o.Sandbox, InitPath: o.InitPath, WorkerPath: o.WorkerPath, JIT: o.JIT, StrictEval: o.StrictEval, Allow: o.Allow,

@@ -60,7 +60,7 @@ func (s *Session) failed(ctx context.Context, err error) (*Step, error) {
 	case slices.Contains(repeatable, failure.Kind):
 		return s.settle(string(failure.Kind), hashOf(js.Value{}, err), js.Value{}, err)
 	case failure.Kind == js.Canceled:
-		err = &SessionError{Kind: SessionCanceled, Message: "while the guest ran", Err: context.Cause(ctx)}
+		err = canceled(ctx, "while the guest ran")
 	}
 	return s.void(err)
 }
@@ -84,7 +84,7 @@ func (s *Session) void(why error) (*Step, error) {
 func (s *Session) settle(kind, hash string, value js.Value, why error) (*Step, error) {
 	f := s.feed
 	s.setStep(nil)
-	r := &Result{Value: value, Output: f.output.String()}
+	r := &Result{Value: value, Output: f.output.String(), Truncated: f.cut}
 	for _, n := range slices.Sorted(keysOf(f.open)) {
 		c := f.open[n]
 		r.Dropped = append(r.Dropped, s.shown(c))

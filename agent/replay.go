@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -81,6 +82,8 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		made := s.pool.journalMade()
 		lo.Made = &made
 	}
+	var list []journal.Record
+	lo.Each = func(r journal.Record) error { list = append(list, r); return nil }
 	l, err := journal.Load(data, lo)
 	if err != nil {
 		return refused(err)
@@ -90,6 +93,7 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		return refused(err)
 	}
 	s.count()
+	s.records = list
 	return s.restoreTools(l)
 }
 
@@ -155,18 +159,18 @@ func (r *replay) diverged() error {
 // all replays everything that is not void. What it says of an open feed it leaves
 // in the session.
 func (r *replay) all() error {
-	s := r.s
-	_, err := journal.Load(s.keep.bytes, journal.LoadOptions{
-		Keys: s.pool.ring, Owner: s.owner, Settings: s.pool.settings(s.catalog),
-		Each: func(rec journal.Record) error { r.list = append(r.list, rec); return nil },
-	})
-	if err != nil {
-		return because(SessionJournal, err, "it is refused")
+	if err := r.read(); err != nil {
+		return err
 	}
+	var err error
 	void := r.voids()
 	for r.at < len(r.list) {
 		m, ok := r.list[r.at].Meta.(*journal.Feed)
+		c, first := r.list[r.at].Meta.(*journal.Checkpoint)
 		switch {
+		case first:
+			err = r.checkpoint(c, r.list[r.at].Blob)
+			r.at++
 		case ok && !void[m.Feed]:
 			err = r.feed(m)
 		case ok:
@@ -177,6 +181,22 @@ func (r *replay) all() error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// read takes the records: those that a load has just judged, or out of the bytes.
+func (r *replay) read() error {
+	s := r.s
+	if r.list, s.records = s.records, nil; r.list != nil {
+		return nil
+	}
+	_, err := journal.Load(s.keep.bytes, journal.LoadOptions{
+		Keys: s.pool.ring, Owner: s.owner, Settings: s.pool.settings(s.catalog),
+		Each: func(rec journal.Record) error { r.list = append(r.list, rec); return nil },
+	})
+	if err != nil {
+		return because(SessionJournal, err, "it is refused")
 	}
 	return nil
 }
@@ -239,6 +259,9 @@ func (r *replay) feed(m *journal.Feed) error {
 	}
 	r.queue, r.ids, r.replies, r.calls, r.bytes = nil, map[uint64]js.Pending{}, nil, 0, int64(len(rec.Blob))
 	script := feedScript(m.Feed, string(rec.Blob[:m.Source]), inputs, r.s.seed(m.Feed, m.Seed), m.Clock)
+	if script, err = r.s.pool.js.Admit(r.s.known(r.ctx), script); errors.As(err, new(*gate.Denied)) {
+		return err // no divergence: nothing has run
+	}
 	r.took(r.rt.Start(r.s.known(r.ctx), script))
 	for r.at++; r.at < len(r.list); r.at++ {
 		over, err := r.record(&r.list[r.at])
@@ -299,7 +322,7 @@ func (r *replay) next(tool string, args []byte) (js.Pending, error) {
 func (r *replay) stopped() error {
 	var failure *js.Error
 	if errors.As(r.err, &failure) && !slices.Contains(repeatable, failure.Kind) && r.ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(r.ctx)}
+		return canceled(r.ctx, "while it was replayed")
 	}
 	return r.diverged()
 }
@@ -417,7 +440,7 @@ func (s *Session) frontier(ctx context.Context) error {
 	step, err := f.resumed, f.resumedErr
 	f.resumed, f.resumedErr = nil, nil
 	if err != nil && ctx.Err() != nil {
-		return &SessionError{Kind: SessionCanceled, Message: "while it was replayed", Err: context.Cause(ctx)}
+		return canceled(ctx, "while it was replayed")
 	}
 	done, err := s.drive(ctx, step, err)
 	if done != nil {

@@ -38,9 +38,10 @@ type Session struct {
 	tools   *ToolSet
 	keep    *keeper
 	w       *journal.Writer
-	rt      *js.Runtime // nil: given up, and made again by a replay
-	feed    *feed       // open, nil between feeds
-	gone    bool        // it was given back
+	rt      *js.Runtime      // nil: given up, and made again by a replay
+	feed    *feed            // open, nil between feeds
+	records []journal.Record // that were loaded, until they are replayed
+	gone    bool             // it was given back
 	resting *time.Timer
 }
 
@@ -135,11 +136,9 @@ func (s *Session) worker(ctx context.Context) (*js.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range s.catalog.bound() {
-		if err := rt.BindPaused(ctx, name); err != nil {
-			_ = rt.Close()
-			return nil, err
-		}
+	if err := rt.BindPaused(ctx, s.catalog.bound()...); err != nil {
+		_ = rt.Close()
+		return nil, err
 	}
 	return rt, nil
 }

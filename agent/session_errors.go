@@ -1,6 +1,9 @@
 package agent
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // SessionErrorKind says why a session does not go on. It is an error itself, so
 // that errors.Is(err, agent.SessionBusy) asks for it.
@@ -45,6 +48,11 @@ func (e *SessionError) Unwrap() []error {
 
 func sessionFailed(k SessionErrorKind, format string, args ...any) *SessionError {
 	return &SessionError{Kind: k, Message: fmt.Sprintf(format, args...)}
+}
+
+// canceled is the error of a context that has ended.
+func canceled(ctx context.Context, when string) *SessionError {
+	return &SessionError{Kind: SessionCanceled, Message: when, Err: context.Cause(ctx)}
 }
 
 // because is sessionFailed with what is behind it.

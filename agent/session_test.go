@@ -373,3 +373,30 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%s\n%s", got, again)
 	}
 }
+
+// A context that has ended already ends nothing: the guest stays, and nothing is
+// on record.
+func TestEndedContext(t *testing.T) {
+	s := newSession(t, Options{}, Tool{Name: "t", Func: func() {}})
+	fed(s, "let n = 1")
+	step, err := s.Start(t.Context(), "await t()", FeedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := s.Usage()
+	if _, err := s.Resume(ctx, Reply{Call: step.Calls[0].ID}); !errors.Is(err, SessionCanceled) {
+		t.Error(err)
+	}
+	if step, err = s.Resume(t.Context(), Reply{Call: s.Step().Calls[0].ID}); err != nil || !step.Done {
+		t.Fatal(err)
+	}
+	after := s.Usage()
+	if _, err := s.Feed(ctx, "n = 2", FeedOptions{}); !errors.Is(err, SessionCanceled) || s.Usage() != after || before.Feeds != after.Feeds {
+		t.Errorf("%v: %v", err, s.Usage())
+	}
+	if got := fed(s, "n"); got != "1" {
+		t.Error(got)
+	}
+}

@@ -98,6 +98,9 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 	if s.feed == nil {
 		return nil, sessionFailed(SessionNotAsked, "no feed waits for Resume")
 	}
+	if ctx.Err() != nil {
+		return nil, canceled(ctx, "before it went on")
+	}
 	answers, runs, err := s.judged(replies)
 	if err != nil {
 		return nil, err
@@ -124,11 +127,7 @@ func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall)
 		step, err := s.rt.Resume(ctx, sent...)
 		return s.drive(ctx, step, err)
 	}
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.ctx = work
-	wait := time.NewTimer(time.Duration(s.pool.limits.FeedWaitMS) * time.Millisecond)
-	defer wait.Stop()
+	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for len(runs) > 0 || f.active > 0 {
 		for len(runs) > 0 && f.active < int(s.pool.limits.InFlight) {
 			c := runs[0]
@@ -140,7 +139,7 @@ func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall)
 			}
 			s.launch(c)
 		}
-		more, err := s.await(ctx, wait.C)
+		more, err := s.await(ctx)
 		if err != nil {
 			return s.void(err)
 		}
@@ -211,26 +210,54 @@ func (s *Session) runnable(c *openCall, r *Reply) error {
 	return nil
 }
 
+// work is what tools of a feed run under, from one answer of the host to the next.
+type work struct {
+	caller context.Context
+	most   time.Duration
+	// Made when the first tool runs: most feeds and steps have none.
+	ctx    context.Context
+	cancel context.CancelFunc
+	late   *time.Timer
+}
+
+// atWork begins a stretch of work of the tools, and returns what ends it.
+func (f *feed) atWork(ctx context.Context, most time.Duration) (end func()) {
+	w := &work{caller: ctx, most: most}
+	f.work = w
+	return func() {
+		if w.cancel != nil {
+			w.cancel()
+			w.late.Stop()
+		}
+	}
+}
+
+// begin is done before the first tool runs.
+func (w *work) begin() {
+	if w.cancel == nil {
+		w.ctx, w.cancel = context.WithCancel(w.caller)
+		w.late = time.NewTimer(w.most)
+	}
+}
+
 // launch runs a tool.
 func (s *Session) launch(c *openCall) {
 	f := s.feed
 	f.active++
-	ctx := withCall(f.ctx, CallInfo{Session: s.ID(), Number: c.n, Tool: c.tool, Key: c.key})
-	go func() {
-		value, err := c.run.Run(ctx)
-		f.done <- finished{c, value, err} // there is room for all that run
-	}()
+	f.work.begin()
+	ctx := withCall(f.work.ctx, CallInfo{Session: s.ID(), Number: c.n, Tool: c.tool, Key: c.key})
+	c.run.begin(ctx, func(value js.Value, err error) { f.done <- finished{c, value, err} }) // there is room for all that run
 }
 
 // await waits for tools, one at least, and answers them.
-func (s *Session) await(ctx context.Context, late <-chan time.Time) (replies []js.Reply, err error) {
+func (s *Session) await(ctx context.Context) (replies []js.Reply, err error) {
 	f := s.feed
 	var first finished
 	select {
 	case first = <-f.done:
 	case <-ctx.Done():
-		return nil, &SessionError{Kind: SessionCanceled, Message: "while a tool ran", Err: context.Cause(ctx)}
-	case <-late:
+		return nil, canceled(ctx, "while a tool ran")
+	case <-f.work.late.C:
 		return nil, sessionFailed(SessionWait, "the tools of the feed took more than %d ms", s.pool.limits.FeedWaitMS)
 	}
 	for {

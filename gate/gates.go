@@ -111,10 +111,6 @@ var (
 // readings are the ways in which a text can come to run, none if it is no
 // JavaScript; isJSON says that it may be JSON instead.
 func readings(info Info) (ways []reading, isJSON bool) {
-	if info.Language != "javascript" && info.Language != "node" && info.Language != "" {
-		return nil, false
-	}
-	isJSON = info.Kind == JSON || info.Kind == File && path.Ext(info.Name) == ".json"
 	switch info.Kind {
 	case Command, Env:
 		return nil, false
@@ -124,6 +120,11 @@ func readings(info Info) (ways []reading, isJSON bool) {
 		return []reading{asModule}, false
 	case Feed: // without an await at its top the engine gets it as any script
 		return []reading{asScript, asFeed}, false
+	case JSON:
+		return []reading{asScript, asFeed, asModule}, true
 	}
-	return []reading{asScript, asFeed, asModule}, isJSON
+	if info.Language != "javascript" && info.Language != "node" {
+		return nil, false // much of other languages consists of the same tokens
+	}
+	return []reading{asScript, asFeed, asModule}, info.Kind == File && path.Ext(info.Name) == ".json"
 }

@@ -39,9 +39,11 @@ func TestPolicy(t *testing.T) {
 		{JSON, "javascript", "a", `{"x": "eval"}`, ""},
 		{JSON, "javascript", "a", `{"x": eval}`, "1:7 eval"},
 		{JSON, "javascript", "a", `{"x": 1} eval`, "1:10 eval"},
-		{"", "", "", "1", ""},
-		{"", "", "", "eval", "1:1 eval"},
-		{"unknown", "", "", "eval", "1:1 eval"},
+		{"", "", "", "1", "denied"},
+		{File, "", "a.js", "1", "denied"}, // of a command
+		{"unknown", "", "", "1", "denied"},
+		{"unknown", "javascript", "", "1", ""},
+		{"unknown", "javascript", "", "eval", "1:1 eval"},
 		{Program, "python", "main.py", "1", "denied"},
 		{File, "python", "a.json", "1", "denied"},
 		{Command, "", "", `["/bin/true"]`, "denied"},
@@ -70,7 +72,7 @@ func TestPolicy(t *testing.T) {
 	names := []string{"a"}
 	g = Policy(preflight.Policy{Names: names})
 	names[0] = "b"
-	if Ask(ctx, g, []byte("a"), Info{}) == nil || Ask(ctx, g, []byte("b"), Info{}) != nil {
+	if Ask(ctx, g, []byte("a"), Info{Kind: Script}) == nil || Ask(ctx, g, []byte("b"), Info{Kind: Script}) != nil {
 		t.Error("the policy changed")
 	}
 }

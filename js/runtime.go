@@ -53,6 +53,7 @@ type Runtime struct {
 	collect  func(Level, string) // of Execute
 	listens  func(Level, string) // Script.Console
 	inputs   bool                // it brings some
+	used     atomic.Bool         // there was one
 	cpu      time.Duration       // of the worker when it began
 	waves    bool                // it may pause
 	paused   map[uint64]*paused  // calls that wait for Resume, by their number
@@ -140,6 +141,7 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 // begin makes an evaluation of a message.
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
+	r.used.Store(r.used.Load() || m.Kind != wire.EvalState)
 	m.ID, r.console, r.before, r.waves, r.denied = r.eval, 0, r.calls, m.Waves, nil
 	r.inputs = m.Feed != nil && m.Feed.Given()
 	r.limits = r.p.limits.within(int64(m.TimeoutMS))

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/patience"
 )
 
 // FileOptions say how a folder keeps sessions. Zero values are the defaults.
@@ -143,7 +144,7 @@ func (s *fileStore) Acquire(ctx context.Context, k Key, o AcquireOptions) (Lease
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	p := patience{ttl: s.ttl}
+	p := waiter{Patience: patience.Patience[signs]{TTL: s.ttl}}
 	for pause := time.Millisecond; ; pause = min(2*pause, s.ttl/8, 50*time.Millisecond) {
 		rung, leave := s.bells.listen(k)
 		l, err := s.try(k, o, &p)
@@ -174,42 +175,26 @@ func (s *fileStore) Acquire(ctx context.Context, k Key, o AcquireOptions) (Lease
 	}
 }
 
-// patience is what one who waits has seen of the holder. A clock says how long he
-// saw nothing new; how long he did not look himself does not count.
-type patience struct {
-	ttl   time.Duration
-	last  sighting
-	at    time.Time // monotonic
-	quiet time.Duration
-}
-
-type sighting struct {
+// signs of a holder's life: any that changes is one.
+type signs struct {
 	generation, beat uint64
 	size             int64
 }
 
-// look notes what is seen, and says whether the holder has shown no life for so
-// long that he is replaced.
-func (p *patience) look(seen sighting) bool {
-	now := time.Now()
-	if seen != p.last {
-		p.last, p.quiet = seen, 0
-	} else {
-		p.quiet += min(now.Sub(p.at), max(p.ttl/4, 10*time.Millisecond))
-	}
-	p.at = now
-	return p.quiet >= p.ttl
+type waiter struct {
+	patience.Patience[signs]
+	held bool // somebody was seen
 }
 
-func (p *patience) why() string {
-	if p.last == (sighting{}) {
+func (w *waiter) why() string {
+	if !w.held {
 		return "it is being removed"
 	}
-	return fmt.Sprintf("its holder lives, or did %v ago", p.quiet.Round(time.Millisecond))
+	return fmt.Sprintf("its holder lives, or did %v ago", w.Quiet().Round(time.Millisecond))
 }
 
 // try returns neither lease nor error where somebody holds the session.
-func (s *fileStore) try(k Key, o AcquireOptions, p *patience) (*fileLease, error) {
+func (s *fileStore) try(k Key, o AcquireOptions, p *waiter) (*fileLease, error) {
 	s.use.RLock()
 	defer s.use.RUnlock()
 	if s.isClosed() {
@@ -248,7 +233,7 @@ func (s *fileStore) took(l *fileLease) (*fileLease, error) {
 }
 
 // tryFolder looks at the newest generation.
-func (s *fileStore) tryFolder(k Key, d *folder, o AcquireOptions, p *patience) (l *fileLease, again bool, err error) {
+func (s *fileStore) tryFolder(k Key, d *folder, o AcquireOptions, p *waiter) (l *fileLease, again bool, err error) {
 	n, err := d.newest()
 	if err != nil {
 		return nil, false, err
@@ -305,7 +290,7 @@ func ignoreMissing(err error) error {
 }
 
 // see looks for signs of life in a generation that is held.
-func (p *patience) see(n uint64, f *os.File) (bool, error) {
+func (p *waiter) see(n uint64, f *os.File) (bool, error) {
 	var b [8]byte
 	if _, err := f.ReadAt(b[:], atBeat); err != nil {
 		return false, err
@@ -314,7 +299,8 @@ func (p *patience) see(n uint64, f *os.File) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return p.look(sighting{n, binary.LittleEndian.Uint64(b[:]), info.Size()}), nil
+	p.held = true
+	return p.Look(signs{n, binary.LittleEndian.Uint64(b[:]), info.Size()}), nil
 }
 
 // begin makes the first generation of a session after the n that were.

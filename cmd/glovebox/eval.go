@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -55,6 +56,7 @@ glovebox eval --engine-info`
 type evalFlags struct {
 	file, timeout, memory, jit, sandbox, modules, factory, fragment string
 	json, raw, strict, engine, module                               bool
+	policy                                                          policyFlag
 
 	given func(name string) bool // whether the flag was written
 }
@@ -83,6 +85,7 @@ func newEval() *cobra.Command {
 	flags.StringVar(&f.memory, "memory", "", "`size` of the worker's memory (default 256MiB)")
 	flags.StringVar(&f.jit, "jit", "", "`compilers` that run: baseline or full (default none)")
 	flags.BoolVar(&f.strict, "strict-eval", false, "eval and the constructors of functions throw")
+	f.policy.add(cmd)
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
 	flags.BoolVar(&f.engine, "engine-info", false, "print engine, build id and mode, and run nothing")
 	for name, words := range map[string][]string{"jit": {"baseline", "full"}, "sandbox": {"require", "auto"}} {
@@ -120,6 +123,9 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
+	if opts.Gate, err = f.judge(ctx, name, code); err != nil {
+		return err
+	}
 	rt, err := js.New(ctx, opts)
 	if err != nil {
 		return evalFailed(ctx, err)
@@ -160,16 +166,40 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 
 // script is what runs: a file's syntax is told by its name's end.
 func (f *evalFlags) script(ctx context.Context, maker *transformer, name, code string) (s js.Script, err error) {
-	s = js.Script{Name: name, Code: code, Module: f.module}
+	s = f.written(name, code)
 	if f.file == "" || f.file == "-" {
 		return s, nil
+	}
+	s.Code, err = maker.transform(ctx, filepath.Base(f.file), code)
+	return s, err
+}
+
+// written is what runs, as it is written.
+func (f *evalFlags) written(name, code string) js.Script {
+	s := js.Script{Name: name, Code: code, Module: f.module}
+	if f.file == "" || f.file == "-" {
+		return s
 	}
 	ext := filepath.Ext(f.file)
 	if s.Module = s.Module || ext == ".mjs" || typed[ext] != ""; s.Module {
 		s.Name = entryName(f.file, f.modules)
 	}
-	s.Code, err = maker.transform(ctx, filepath.Base(f.file), code)
-	return s, err
+	return s
+}
+
+// judge is the gate of --policy. It is asked about the code at once, before there
+// is a worker, unless that has to be made JavaScript first; the runtime asks again.
+func (f *evalFlags) judge(ctx context.Context, name, code string) (gate.Gate, error) {
+	g, err := f.policy.gate()
+	if err != nil || g == nil || f.engine || f.file != "-" && typed[filepath.Ext(f.file)] != "" {
+		return g, err
+	}
+	s := f.written(name, code)
+	kind := gate.Script
+	if s.Module {
+		kind = gate.Module
+	}
+	return g, gate.Ask(ctx, g, []byte(code), gate.Info{Kind: kind, Language: "javascript", Name: s.Name})
 }
 
 // code finds what is to be evaluated, and what stacks call it.
@@ -293,7 +323,10 @@ func evalStatus(k js.Kind) int {
 func evalFailed(ctx context.Context, err error) error {
 	var e *js.Error
 	if !errors.As(err, &e) {
-		return err // bad options
+		return err // bad options, or the policy
+	}
+	if denied := new(gate.Denied); errors.As(e.Err, &denied) { // a module that it imports
+		return denied
 	}
 	if e.Kind == js.Canceled && errors.Is(context.Cause(ctx), errInterrupted) {
 		return &statusError{exitInterrupted, errInterrupted}

@@ -24,6 +24,7 @@ type runFlags struct {
 	network  string
 	files    []string
 	profile  string
+	policy   policyFlag
 	sandbox  string
 	json     string
 	strict   bool // of trace, as refused is
@@ -100,6 +101,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		g.Flags().StringArrayVar(&f.folders, "folder", nil, "`HOST[:AT]`: a folder of this host that the program can read, at AT or else at the same path (repeatable)")
 		g.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto: what this host has")
 		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["CALL"]}; "language" is the one profile`)
+		f.policy.add(g)
 		f.hostFlags.add(g)
 	})
 	group("Result", func(g *cobra.Command) {

@@ -51,6 +51,7 @@ type mcpFlags struct {
 	hosts, origins, max              []string
 	remote                           bool
 	inFlight, sessions               int
+	policy                           policyFlag
 }
 
 func newMCP() *cobra.Command {
@@ -75,6 +76,7 @@ func newMCP() *cobra.Command {
 	flags.IntVar(&f.inFlight, "in-flight", 8, "`number` of programs of one client that may run at once")
 	flags.IntVar(&f.sessions, "sessions", 16, "`number` of sessions that one client may have open")
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
+	f.policy.add(cmd)
 	f.add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{"require", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("max", cobra.FixedCompletions(limitNames("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
@@ -103,8 +105,8 @@ func (f *mcpFlags) run(cmd *cobra.Command) error {
 	if errors.Is(context.Cause(ctx), errInterrupted) || errors.Is(err, io.EOF) {
 		err = nil // that is how a server ends
 	}
-	if err == nil {
-		err = s.Unavailable()
+	if err = errors.Join(err, s.Close()); err == nil {
+		err = s.Unopened()
 	}
 	return err
 }
@@ -127,8 +129,11 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 	if err := f.load(); err != nil {
 		return o, err
 	}
-	o = mcpserver.Options{Version: versionText(), InFlight: f.inFlight, Sessions: f.sessions}
+	o = mcpserver.Options{Version: strings.Fields(versionText())[1], InFlight: f.inFlight, Sessions: f.sessions}
 	o.Box = f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox)})
+	if o.Box.Gate, err = f.policy.gate(); err != nil {
+		return o, err
+	}
 	for _, written := range f.max {
 		name, value, ok := strings.Cut(written, "=")
 		i := slices.IndexFunc(limitFlags[:], func(l limitFlag) bool { return l.name == name })

@@ -110,15 +110,24 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 	if err != nil {
 		return err
 	}
+	// Nobody waits for a second program, so no cell is kept armed for it.
+	o := f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles})
+	if o.Gate, err = f.policy.gate(); err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	if o.Gate != nil { // before New, which proves the sandbox on a cell
+		if err := glovebox.Judge(ctx, o, p); err != nil {
+			return err
+		}
+	}
 	dest, err := f.openOut() // the last that can be refused, since it may make a folder
 	if err != nil {
 		return err
 	}
 	defer dest.close()
-	ctx, stop := interruptible(cmd.Context())
-	defer stop()
-	// Nobody waits for a second program, so no cell is kept armed for it.
-	box, err := glovebox.New(f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles}))
+	box, err := glovebox.New(o)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -100,7 +101,7 @@ func (c *client) handler(t tool) mcp.ToolHandler {
 		defer c.register(&call{session: req.Session.ID(), cancel: cancel})()
 		res, err = t.call(ctx, c, req, req.Params.Arguments)
 		if err != nil {
-			return toolError(err), nil
+			return c.toolError(t.tool.Name, err), nil
 		}
 		return res, nil
 	}
@@ -169,33 +170,54 @@ type problem struct {
 }
 
 // toolError is the answer to a call that nothing came of. Its text may repeat what
-// the client wrote.
-func toolError(err error) *mcp.CallToolResult {
+// the client wrote. Who comes from elsewhere learns no path or release of this host.
+func (c *client) toolError(tool string, err error) *mcp.CallToolResult {
 	var (
-		field   *glovebox.FieldError
-		busy    *busyError
-		sandbox *glovebox.SandboxError
+		field  *glovebox.FieldError
+		busy   *busyError
+		denied *gate.Denied
 	)
 	switch {
 	case errors.As(err, &field):
 		r := problem{Code: "bad_arguments", Message: words(err), Field: words(errors.New(field.Field))}
 		return r.result()
+	case errors.As(err, &denied):
+		return failed("denied", err)
 	case errors.As(err, &busy), errors.Is(err, glovebox.ErrBusy):
 		return failed("busy", err)
-	case errors.As(err, &sandbox):
-		r := problem{Code: "sandbox_unavailable", Message: words(err) + ". Nothing was run. The tool sandbox_status tells more."}
-		for _, l := range sandbox.Status.Layers {
-			if !l.Applied && l.Remedy != "" {
-				r.Remedy = append(r.Remedy, termtext.Plain(l.Name+": "+l.Remedy))
-			}
-		}
-		return r.result()
 	case errors.Is(err, glovebox.ErrSandboxUnavailable):
-		return failed("sandbox_unavailable", err)
+		return c.unavailable(err).result()
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone), errors.Is(err, errEnded), errors.Is(err, glovebox.ErrClosed):
 		return failed("canceled", err)
 	}
+	c.s.log.Error("a tool failed", "tool", tool, "error", err)
+	if !c.principal.local {
+		err = errors.New("the server failed at this call; its log says why")
+	}
 	return failed("internal", err)
+}
+
+// unavailable names what is missing and what mends it.
+func (c *client) unavailable(err error) *problem {
+	p := &problem{Code: "sandbox_unavailable", Message: glovebox.ErrSandboxUnavailable.Error()}
+	if c.principal.local {
+		p.Message = words(err)
+	}
+	p.Message += ". Nothing was run. The tool sandbox_status tells more."
+	var sandbox *glovebox.SandboxError
+	if !errors.As(err, &sandbox) {
+		return p
+	}
+	for _, l := range sandbox.Status.Layers {
+		switch {
+		case l.Applied:
+		case c.principal.local && l.Remedy != "":
+			p.Remedy = append(p.Remedy, termtext.Plain(l.Name+": "+l.Remedy))
+		default:
+			p.Remedy = append(p.Remedy, "the layer "+l.Name+" does not hold; ask who runs the server")
+		}
+	}
+	return p
 }
 
 // words is an error as text for a model: no control character, one line, not long.

@@ -60,7 +60,7 @@ func (l *lines) read() {
 		if err != nil {
 			l.readErr = err
 			if errors.Is(err, errLine) {
-				l.send((&refusal{"null", jsonrpc.CodeInvalidRequest, err.Error()}).line())
+				_ = l.send(context.Background(), (&refusal{"null", jsonrpc.CodeInvalidRequest, err.Error()}).line())
 			}
 			return
 		}
@@ -123,7 +123,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if !errors.As(err, &no) {
 			no = &refusal{"null", jsonrpc.CodeInvalidRequest, words(err)}
 		}
-		if err := l.send(no.line()); err != nil {
+		if err := l.send(ctx, no.line()); err != nil {
 			return nil, err
 		}
 	}
@@ -166,16 +166,11 @@ func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	default:
-		return l.send(text)
-	}
+	return l.send(ctx, text)
 }
 
 // send hands a line to the writer, and waits for room.
-func (l *lines) send(text []byte) error {
+func (l *lines) send(ctx context.Context, text []byte) error {
 	select {
 	case <-l.closing:
 		return io.ErrClosedPipe
@@ -186,6 +181,8 @@ func (l *lines) send(text []byte) error {
 		return nil
 	case <-l.closing:
 		return io.ErrClosedPipe
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

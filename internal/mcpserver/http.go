@@ -147,6 +147,9 @@ func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, no)
 		return
 	}
+	if h.o.idOnly {
+		p = principal{name: "anybody"}
+	}
 	release, no := h.enter(p)
 	if no != nil {
 		refuse(w, no)
@@ -265,11 +268,7 @@ func (h *web) verify(ctx context.Context, _ string, r *http.Request) (*auth.Toke
 	if !ok {
 		return nil, auth.ErrInvalidToken
 	}
-	info := &auth.TokenInfo{UserID: p.name, Extra: map[string]any{requestKey: r.Context()}}
-	if h.o.idOnly {
-		info.UserID = ""
-	}
-	return info, nil
+	return &auth.TokenInfo{UserID: p.name, Extra: map[string]any{requestKey: r.Context()}}, nil
 }
 
 // enter counts a request of a principal.

@@ -80,7 +80,10 @@ func proveImage(b []byte, pixels *int64) (mime string, err error) {
 			return "", err
 		}
 		*pixels -= n
-		return k.mime, k.decode(b)
+		if err := k.decode(b); err != nil {
+			return "", err
+		}
+		return k.mime, nil
 	}
 	return "", errNoImage
 }

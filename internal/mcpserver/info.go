@@ -136,7 +136,7 @@ func (s *Server) status(ctx context.Context, local bool) *statusOutcome {
 	for _, l := range status.Layers {
 		l.Detail, l.Remedy = termtext.Plain(l.Detail), termtext.Plain(l.Remedy)
 		if !local {
-			l.Detail = ""
+			l.Detail, l.Remedy = "", ""
 		}
 		out.Layers = append(out.Layers, l)
 	}

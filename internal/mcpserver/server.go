@@ -14,7 +14,6 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -160,12 +159,12 @@ func (s *Server) Box(ctx context.Context) (*glovebox.Box, error) {
 	return s.box, nil
 }
 
-// Unavailable returns the error that kept the sandbox from ever being available to
-// this server, and nil if it was.
-func (s *Server) Unavailable() error {
+// Unopened returns the error that kept this server from ever having a cell, nil if it
+// had one. It wraps [glovebox.ErrSandboxUnavailable] where this host is the reason.
+func (s *Server) Unopened() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.opened || !errors.Is(s.failed, glovebox.ErrSandboxUnavailable) {
+	if s.opened {
 		return nil
 	}
 	return s.failed

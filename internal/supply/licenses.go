@@ -6,11 +6,22 @@ package supply
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // Allowed are the licences that a module may have, by their SPDX names.
 var Allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
+
+// Read are files of licences that are none of these word by word, by their SHA-256,
+// and what a person who has read them says they are: an expression of SPDX with
+// Allowed ones. Another version of the file has to be read again.
+var Read = map[string]string{
+	// modelcontextprotocol/go-sdk: a preface (what was given under MIT and not yet
+	// relicensed stays under it; documentation, which is not linked, is CC-BY-4.0),
+	// then the Apache License and the MIT License whole.
+	"af679003d933f045393a6a029f43da113f9ae364eac651d9ae268392985580f5": "Apache-2.0 AND MIT",
+}
 
 // Licences knows the texts of the allowed licences.
 type Licences struct {
@@ -35,8 +46,38 @@ func NewLicences(apache string) (*Licences, error) {
 
 // Name returns the SPDX name of a licence, and "" for a text that is not, word by
 // word, one of those that are allowed: nothing more may stand in it than a title
-// and who has the copyright.
+// and who has the copyright. Some files have several, each for some of the module's
+// files, between lines of dashes: all of them must be allowed, and the name has all.
 func (l *Licences) Name(text string) string {
+	if name := l.one(text); name != "" {
+		return name
+	}
+	parts := dashes.Split(strings.ReplaceAll(text, "\r", ""), -1)
+	if len(parts) < 2 {
+		return ""
+	}
+	var names []string
+	for i, part := range parts {
+		if i > 0 {
+			part = which.ReplaceAllString(part, "")
+		}
+		name := l.one(part)
+		if name == "" {
+			return ""
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " AND ")
+}
+
+var (
+	dashes = regexp.MustCompile(`(?m)^-{10,}$`)
+	which  = regexp.MustCompile(`^\n*(Files: [a-z0-9/]+/\*\n)+`)
+)
+
+// one names a text that is one licence.
+func (l *Licences) one(text string) string {
 	n := normal(text)
 	body, rest, _ := strings.Cut(n, apacheEnd) // some leave out this line and what follows
 	if strings.TrimSpace(body) == l.apache && (rest == "" || rest == l.appendix) {

@@ -1,7 +1,9 @@
 package supply
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -68,6 +70,30 @@ func TestLicences(t *testing.T) {
 	}
 }
 
+// A file may have several licences, each of them allowed and nothing else.
+//
+// proves part of T-18
+func TestLicencesOfParts(t *testing.T) {
+	l, apache := licences(t)
+	const line = "\n------------------\n"
+	mit := "Copyright (c) 2018 A. U. Thor\n\n" + texts["MIT"]
+	if got := l.Name(mit + line + "\nFiles: a/*\nFiles: b/c/*\n\n" + apache + line + mit); got != "Apache-2.0 AND MIT" {
+		t.Errorf("two licences are taken for %q", got)
+	}
+	for what, text := range map[string]string{
+		"a third part":          mit + line + apache + line + "Not for military use.",
+		"an empty part":         mit + line + line + apache,
+		"words before a part":   mit + line + "Files: a/*\nBut not these.\n" + apache,
+		"words behind a part":   mit + line + apache + "\nBut not these.\n",
+		"parts without licence": "Files: a/*" + line + "Files: b/*",
+		"a line for the first":  "Files: a/*\n" + mit + line + mit,
+	} {
+		if got := l.Name(text); got != "" {
+			t.Errorf("%s: taken for %q", what, got)
+		}
+	}
+}
+
 // A module must have one file with a licence, and that a known one.
 //
 // proves part of T-18
@@ -89,6 +115,23 @@ func TestFind(t *testing.T) {
 		err := l.Find(m)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && m.Licence != "Apache-2.0" {
 			t.Errorf("%v: %v %q, want %q", files, err, m.Licence, want)
+		}
+	}
+}
+
+// A licence that a person has read is that very file; a byte more is another.
+func TestRead(t *testing.T) {
+	l, _ := licences(t)
+	text := "Some rights.\n"
+	Read[fmt.Sprintf("%x", sha256.Sum256([]byte(text)))] = "MIT AND ISC"
+	dir := t.TempDir()
+	for _, c := range [][2]string{{text, "MIT AND ISC"}, {text + "\n", ""}} {
+		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(c[0]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := &Module{Path: "example.org/m", Version: "v1.0.0", Dir: dir}
+		if err := l.Find(m); m.Licence != c[1] || (err == nil) != (c[1] != "") {
+			t.Errorf("%q: %q %v", c[0], m.Licence, err)
 		}
 	}
 }

@@ -122,6 +122,11 @@ const (
 	EvalScript EvalKind = 1 // the value of the last expression
 	EvalModule EvalKind = 2 // the namespace of a module
 	EvalFeed   EvalKind = 3 // as a script, but await and return may stand at its top
+	// EvalState evaluates nothing: it gives what feeds have left in the global scope,
+	// an array of arrays of kind ("let", "const", "var", "own"), name and value.
+	EvalState EvalKind = 4
+	// EvalRebuild evaluates nothing: it puts a state into a runtime that has none yet.
+	EvalRebuild EvalKind = 5
 )
 
 // Feed is what an Eval of the kind EvalFeed brings besides its source. All of it
@@ -192,33 +197,40 @@ type Eval struct {
 	TimeoutMS uint64 // soft timeout, 0 for the one of Open
 	Waves     bool   // Waiting says each time that only the host can go on
 	Feed      *Feed  // of EvalFeed, which always has one, and of no other kind
+	State     Value  // of EvalRebuild, likewise
 }
 
 // Type returns TypeEval.
 func (*Eval) Type() Type { return TypeEval }
 
 func (m *Eval) put(e *encoder) {
-	if (m.Kind == EvalFeed) != (m.Feed != nil) {
-		e.fail(malformed("a feed of kind %d", m.Kind))
+	if (m.Kind == EvalFeed) != (m.Feed != nil) || (m.Kind == EvalRebuild) != (m.State != nil) {
+		e.fail(malformed("kind %d with a feed or state, or without", m.Kind))
 		return
 	}
 	e.num(m.ID)
-	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalFeed))
+	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalRebuild))
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
 	e.flag(m.Waves)
-	if m.Feed != nil {
+	switch m.Kind {
+	case EvalFeed:
 		m.Feed.put(e)
+	case EvalRebuild:
+		e.value(m.State)
 	}
 }
 
 func (m *Eval) get(d *decoder) {
-	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalFeed)))
+	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalRebuild)))
 	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
-	if m.Kind == EvalFeed {
+	switch m.Kind {
+	case EvalFeed:
 		m.Feed = new(Feed)
 		m.Feed.get(d)
+	case EvalRebuild:
+		m.State = d.value()
 	}
 }
 

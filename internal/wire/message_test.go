@@ -62,8 +62,9 @@ var typeCases = map[string]struct {
 			join(make([]byte, 32), 0, 0, "", "", 0, 0, 0, make([]byte, 9), 1025, make([]byte, 2050)), join(make([]byte, 32), 0, 0, strings.Repeat("l", 41), make([]byte, 14))}},
 	"Eval": {[]wire.Message{&wire.Eval{Kind: wire.EvalScript}, &wire.Eval{ID: 1 << 63, Kind: wire.EvalModule, Name: "a.js", Source: "1 + 1 // é\x00", TimeoutMS: 30},
 		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{}}, &wire.Eval{ID: 7, Kind: wire.EvalFeed, Name: "f", Source: "await 1", Waves: true, Feed: &wire.Feed{Inputs: value(object("a", 1.0)), Seed: &[32]byte{1, 31: 2}, Clock: new(uint64)}},
-		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{JSON: `{"a":"\u00e9"}`, Clock: ms(8_640_000_000_000_000)}}},
-		append(feeds(join(1, 3, "", "", 0, 0)), join(1, 0, "", "", 0), join(1, 3, "", "", 0), join(1, 1, strings.Repeat("n", 1025), "", 0), join(1, 1, "", "\xff", 0), join(1, 1, "", "\xed\xa0\x80", 0), join(1, 4, "", "", 0, 0), join(1, 1, "", "", 0, 0, 0, 0, 0))},
+		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{JSON: `{"a":"\u00e9"}`, Clock: ms(8_640_000_000_000_000)}},
+		&wire.Eval{ID: 8, Kind: wire.EvalState}, &wire.Eval{ID: 9, Kind: wire.EvalRebuild, State: value([]any{[]any{"let", "a", 1.0}})}},
+		append(append(feeds(join(1, 3, "", "", 0, 0)), values(join(1, 5, "", "", 0, 0))...), join(1, 0, "", "", 0), join(1, 3, "", "", 0), join(1, 1, strings.Repeat("n", 1025), "", 0), join(1, 1, "", "\xff", 0), join(1, 1, "", "\xed\xa0\x80", 0), join(1, 4, "", "", 0, 0, 0), join(1, 6, "", "", 0, 0), join(1, 1, "", "", 0, 0, 0, 0, 0))},
 	"Bind":   {[]wire.Message{&wire.Bind{}, &wire.Bind{Token: 1<<64 - 1, Name: "fs.read", Async: true}}, [][]byte{join(1, "a", 2), join(1, strings.Repeat("n", 1025), 0), join(1, "\xc0\x80", 0)}},
 	"Revoke": {[]wire.Message{&wire.Revoke{}, &wire.Revoke{Token: 1<<64 - 1}}, [][]byte{bytes.Repeat([]byte{0x80}, 9), join(uvarint(1 << 63)[:9])}},
 	"Answer": {[]wire.Message{&wire.Answer{CallID: 1, Value: value("x")}, &wire.Answer{CallID: 2, Failure: failure}, &wire.Answer{Value: value(wire.Undefined{})}, &wire.Answer{CallID: 3, JSON: `{"a":[1,"\u00e9"]}`},
@@ -167,7 +168,7 @@ func TestOneFormOfNumbers(t *testing.T) {
 func TestAppendRefuses(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, m := range []wire.Message{
-		&wire.Eval{}, &wire.Eval{Kind: 9}, &wire.Eval{Kind: wire.EvalFeed}, &wire.Eval{Kind: wire.EvalScript, Feed: &wire.Feed{}}, &wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{Inputs: wire.Value{}}},
+		&wire.Eval{}, &wire.Eval{Kind: 9}, &wire.Eval{Kind: wire.EvalFeed}, &wire.Eval{Kind: wire.EvalScript, Feed: &wire.Feed{}}, &wire.Eval{Kind: wire.EvalRebuild}, &wire.Eval{Kind: wire.EvalState, State: value(1.0)}, &wire.Eval{Kind: wire.EvalRebuild, State: value(1.0)[1:]}, &wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{Inputs: wire.Value{}}},
 		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{Clock: ms(1 << 63)}}, &wire.Answer{JSON: "[]", Clock: ms(1 << 63)}, &wire.Eval{Kind: 1, Name: long}, &wire.Eval{Kind: 1, Source: "\xff"}, &wire.Eval{Kind: 1, Source: strings.Repeat(long, 16)},
 		&wire.Bind{Name: long}, &wire.Answer{}, &wire.Answer{Value: value(1.0)[1:]}, &wire.Answer{Failure: &wire.Failure{}}, &wire.Answer{Failure: &wire.Failure{Kind: "k", Stack: long}},
 		&wire.Console{Level: 1, Text: []string{long}}, &wire.Console{Text: nil}, &wire.Console{Level: 1, Text: make([]string, 1025)},

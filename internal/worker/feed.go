@@ -20,22 +20,32 @@ const (
 	feedNames              // an object: its names in one text
 	feedMark               // name: a value of ours that the variable has now
 	feedRestore            // name: what it had
+	feedRebuild            // list, name: define what is a property, and the list as one
+	feedForget             // name: delete it
 )
 
 // feeds is what a worker knows of the global scope besides its properties.
 type feeds struct {
-	world    *jsc.Value // of world.js: sets clock and seed
-	dispatch *jsc.Value // of feed.js
-	lexical  map[string]bool
-	order    []string // of lexical
-	unlisted bool     // something ran whose declarations are not in lexical
+	world    *jsc.Value       // of world.js: sets clock and seed
+	dispatch *jsc.Value       // of feed.js
+	lexical  map[string]bool  // let, const and class of the global scope
+	order    []script.Lexical // the same
+	unlisted bool             // something ran whose declarations are not in lexical
 }
 
-// bootFeeds evaluates feed.js, as the last one of the scripts.
+// bootFeeds evaluates feed.js, as the last one of the scripts, and looks at the
+// world that they have made.
 func (s *server) bootFeeds() (err error) {
 	s.feeds.lexical = map[string]bool{}
-	s.feeds.dispatch, err = s.script("feed.js", nil)
-	return err
+	if s.feeds.dispatch, err = s.script("feed.js", nil); err != nil {
+		return err
+	}
+	ours, err := s.ask(opOurs)
+	if err != nil {
+		return err
+	}
+	defer ours.Release()
+	return s.codec.Capture(ours)
 }
 
 // feedDo calls feed.js; the arguments stay the caller's.
@@ -225,16 +235,16 @@ func (s *server) isLexical(name string) (bool, error) {
 
 // declared notes the names that a feed has declared. With the error that it ended
 // with it may be that it has declared none of them: the engine tells.
-func (s *server) declared(names []string, err error) error {
+func (s *server) declared(names []script.Lexical, err error) error {
 	if errors.As(err, new(unparsed)) {
 		return err
 	}
 	for _, n := range names {
-		if s.feeds.lexical[n] {
+		if s.feeds.lexical[n.Name] {
 			continue
 		}
 		if err != nil {
-			is, failed := s.isLexical(n)
+			is, failed := s.isLexical(n.Name)
 			if failed != nil { // as good as no time left
 				s.feeds.unlisted = true
 				return err
@@ -243,7 +253,7 @@ func (s *server) declared(names []string, err error) error {
 				continue
 			}
 		}
-		s.feeds.lexical[n] = true
+		s.feeds.lexical[n.Name] = true
 		s.feeds.order = append(s.feeds.order, n)
 	}
 	return err

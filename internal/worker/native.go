@@ -26,6 +26,8 @@ const (
 	opSame               // two values: whether they are one
 	opStray              // promise, reason: a rejection that nobody handles
 	opHelpers            // what modules.js needs of the script
+	opOurs               // the function that tells what bind has made
+	opTimed              // whether a timer is left
 	opsEnd
 )
 
@@ -58,7 +60,7 @@ func (s *server) boot() error {
 	if err != nil {
 		return err
 	}
-	args = append(args, list, s.codec.Look())
+	args = append(args, list, s.codec.Look(), s.codec.IsProxy())
 	if s.feeds.world, err = s.script("world.js", args); err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type server struct {
 
 	modules   modules
 	feeds     feeds
+	begun     bool   // something was evaluated, or rebuilt
 	importing uint64 // number of the Import that is waited for
 	imported  *wire.Imported
 }
@@ -196,6 +197,13 @@ var errConversation = errors.New("conversation")
 
 // run evaluates and pumps. What the guest came to is in parts or failure.
 func (s *server) run(m *wire.Eval) error {
+	switch m.Kind {
+	case wire.EvalState:
+		return s.state()
+	case wire.EvalRebuild:
+		return s.rebuild(m.State)
+	}
+	s.begun = true
 	if err := s.settlePending(); err != nil {
 		return err
 	}
@@ -222,35 +230,38 @@ func (s *server) run(m *wire.Eval) error {
 		if err != nil || settled && main == nil {
 			return err
 		}
-		if len(s.open) == 0 {
-			more, err := s.ask(opTick)
-			if err != nil {
-				return err
-			}
-			ran, err := more.Bool()
-			more.Release()
-			if err != nil {
-				return err
-			}
-			if ran {
-				continue
-			}
-			s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
-			return nil
-		}
-		if s.waves && len(s.pending) == 0 {
-			if err := s.out.Write(&wire.Waiting{EvalID: s.eval, Answers: s.answers}); err != nil {
-				return fmt.Errorf("%w: %w", errConversation, err)
-			}
-		}
-		answer, err := s.wait(0)
-		if err != nil {
-			return err
-		}
-		if err := s.settle(answer); err != nil {
+		if over, err := s.proceed(); err != nil || over {
 			return err
 		}
 	}
+}
+
+// proceed does what can bring a promise on: the next timer, or an answer of the
+// host's. It tells whether nothing can.
+func (s *server) proceed() (over bool, err error) {
+	if len(s.open) == 0 {
+		more, err := s.ask(opTick)
+		if err != nil {
+			return false, err
+		}
+		ran, err := more.Bool()
+		more.Release()
+		if err != nil || ran {
+			return false, err
+		}
+		s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
+		return true, nil
+	}
+	if s.waves && len(s.pending) == 0 {
+		if err := s.out.Write(&wire.Waiting{EvalID: s.eval, Answers: s.answers}); err != nil {
+			return false, fmt.Errorf("%w: %w", errConversation, err)
+		}
+	}
+	answer, err := s.wait(0)
+	if err != nil {
+		return false, err
+	}
+	return false, s.settle(answer)
 }
 
 // launch evaluates a script, or begins a module, which runs later. It tells

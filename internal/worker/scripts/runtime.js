@@ -7,15 +7,17 @@
 // gets to see are bound functions, which have no source text and no way back.
 //
 // Called with what Go does: result(value), call(index, sync, args), fail(kind,
-// name, message, stack), log(level, text), proxied(object); and the settings.
-(function (result, call, fail, log, proxied, settings) {
+// name, message, stack), log(level, text), proxied(object); the settings; look, and
+// what tells a Proxy without Go: of another realm, so it is for where no guest
+// code is below, and no error of that realm could reach one.
+(function (result, call, fail, log, proxied, settings, look, proxiedBelow) {
   "use strict"
 
-  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below } = Reflect
+  const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below, isExtensible } = Reflect
   const global = globalThis
   const bindTo = Function.prototype.bind
   const PromiseOf = Promise, promises = Promise.prototype, { then } = promises
-  const plain = Object.prototype, lists = Array.prototype
+  const plain = Object.prototype, lists = Array.prototype, functions = Function.prototype
   const ours = { __proto__: null, [Symbol.species]: PromiseOf }
   const ErrorOf = Error, TypeErrorOf = TypeError, RangeErrorOf = RangeError
   const { isError: engineSays } = ErrorOf
@@ -127,11 +129,12 @@
   }
 
   // isPromise goes by the prototypes; what only looks like one subscribe finds out.
+  // Go asks alone.
   function isPromise(o) {
-    if (isProxy(o)) return false
+    if (proxiedBelow(o)) return false
     for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
       if (p === promises) return true
-      if (isProxy(p)) return false
+      if (proxiedBelow(p)) return false
     }
     return false
   }
@@ -174,6 +177,7 @@
 
   const bound = new MapOf() // path -> slot: index, async
   const spaces = new MapOf() // path -> object of ours
+  const members = new MapOf() // path -> either, once it is there
   const waiting = new MapOf() // call id -> resolve, reject
 
   // ask calls the host; up to three arguments are given one by one beside the
@@ -260,12 +264,32 @@
           fail("bind_failed", "Error", "the guest does not let " + name + " be defined", "")
           return undefined
         }
+        apply(mapSet, members, [apply(slice, path, [0, end]), member])
       }
       if (first === undefined) first = member
       if (dot < 0) return first
       target = member
       from = dot + 1
     }
+  }
+
+  // made tells of a property of the global object whether bind has made it: 0, or 2
+  // if the guest has changed something of it, or 1.
+  function made(name, value) {
+    const top = apply(mapGet, members, [name])
+    if (top === undefined) return 0
+    return top === value && untouched(name, top) ? 1 : 2
+  }
+  function untouched(path, member) {
+    const keys = ownKeys(member)
+    if (!isExtensible(member)) return false
+    if (typeof member === "function") return keys.length === 2 && above(member) === functions
+    for (let i = 0; i < keys.length; i++) {
+      const at = typeof keys[i] === "string" ? path + "." + keys[i] : ""
+      const own = apply(mapGet, members, [at])
+      if (own === undefined || !untouched(at, own)) return false
+    }
+    return above(member) === plain
   }
 
   // ---- the console
@@ -405,6 +429,12 @@
     return false
   }
 
+  // timed tells whether there is one.
+  function timed() {
+    for (let i = 0; i < size; i++) if (!heap[i].off) return true
+    return false
+  }
+
   const globals = {
     setTimeout: [(f, ms, ...args) => schedule(f, ms, args, false), 2],
     setInterval: [(f, ms, ...args) => schedule(f, ms, args, true), 2],
@@ -429,6 +459,8 @@
       case 8: return a === b
       case 9: return stray(a, b)
       case 10: return { __proto__: null, scrubbed, shown, find, isProxy, pure, later, error }
+      case 11: return made
+      case 12: return timed()
     }
   }
 })
