@@ -114,6 +114,13 @@ cmd/glovebox:        . api gate languages redteam js internal/termtext internal/
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
+examples/codemode:   agent
+examples/typescript: agent js
+examples/approval:   agent agent/store
+examples/multitenant: agent agent/store
+examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
+examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
+examples/sharedbudget: . agent
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
