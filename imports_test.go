@@ -100,6 +100,7 @@ tests agent:         github.com/evanw/esbuild/pkg/api
 internal/patience:
 agent/store:         api internal/patience golang.org/x/sys/...
 agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.go/...
+internal/queue:      api golang.org/x/sys/... github.com/nats-io/nats.go/... github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
@@ -148,9 +149,10 @@ fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/.
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
-fence github.com/nats-io/nats.go/...: agent/store/natskv
-fence github.com/nats-io/nats-server/...: tests
+fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
+fence github.com/nats-io/nats-server/...: internal/queue tests
 never agent/store: net net/http
+never internal/queue: net net/http
 fence github.com/coder/websocket/...: nowhere
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
