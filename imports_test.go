@@ -100,6 +100,7 @@ tests agent:         github.com/evanw/esbuild/pkg/api
 internal/patience:
 agent/store:         api internal/patience golang.org/x/sys/...
 agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.go/...
+internal/queue:      api golang.org/x/sys/... github.com/nats-io/nats.go/... github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
@@ -160,9 +161,10 @@ fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/.
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
-fence github.com/nats-io/nats.go/...: agent/store/natskv
-fence github.com/nats-io/nats-server/...: tests
+fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
+fence github.com/nats-io/nats-server/...: internal/queue tests
 never agent/store: net net/http
+never internal/queue: net net/http
 fence github.com/coder/websocket/...: nowhere
 fence github.com/modelcontextprotocol/...: internal/mcpserver tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
@@ -404,9 +406,9 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"its tests too", "internal/cellinit/a_test.go", `import "os/signal"`, "may never import os/signal"},
 		{"dot import", "internal/cell/a.go", `import . "os"`, "dot import"},
 		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in agent/store/natskv only"},
-		{"queue in the stores", "agent/store/a.go", `import "github.com/nats-io/nats.go"`, "belongs in agent/store/natskv only"},
+		{"queue in the stores", "agent/store/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue's client", "agent/store/natskv/a.go", `import "github.com/nats-io/nats.go/jetstream"`, ""},
-		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in tests only"},
+		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, tests only"},
 		{"queue's server in a test", "agent/store/natskv/a_test.go", `import "github.com/nats-io/nats-server/v2/server"`, ""},
 		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in nowhere only"},
 		{"cgo", "internal/cell/a.go", `import "C"`, "belongs in nowhere only"},
