@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/cell"
 	"github.com/glovebox-dev/glovebox/languages"
 )
@@ -89,6 +91,16 @@ type Options struct {
 	// Profiles adds system calls to a profile, by its name. A call that is always
 	// denied is refused by [New].
 	Profiles map[string][]string
+	// Gate judges each program before it gets a cell: every file, the command if it
+	// is one, and the variables of Program.Env; see package gate. It is asked by
+	// [Box.Run] and [Box.Start], which then take as long as the gate, and by whatever
+	// else runs something in a cell. What it denies is a *[gate.Denied]. Nil lets
+	// every program pass. What lies in a folder of [WithFolder], and what a program
+	// reads from its standard input, it does not see.
+	Gate gate.Gate
+	// GateTimeout is what the gate may take for one file; zero means 5 s, the most
+	// is 10 minutes.
+	GateTimeout time.Duration
 	// Logger gets what is of interest to an operator. It never sees source,
 	// input or output. Nil means silence.
 	Logger *slog.Logger
@@ -102,6 +114,7 @@ type Box struct {
 	max       api.Limits
 	languages languages.Set
 	warm      *warmth
+	gate      gating
 	cacheDir  string
 }
 
@@ -127,6 +140,9 @@ func (o Options) unopened() (*Box, cell.Config, error) {
 		return nil, cfg, err
 	}
 	b := &Box{max: cfg.Max, cacheDir: o.cacheDir()}
+	if b.gate, err = o.gating(); err != nil {
+		return nil, cfg, err
+	}
 	if b.languages, err = languages.WithFiles(o.Languages); err != nil {
 		return nil, cfg, err
 	}

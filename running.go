@@ -21,8 +21,8 @@ import (
 
 // Run runs one program to its end. The context ends it with the verdict
 // canceled. The error is nil whenever there is a Result: a *[FieldError] for a
-// program that is not well formed, [ErrBusy], [ErrClosed], or the context's
-// cause when it ended before a cell was free.
+// program that is not well formed, a *[gate.Denied], [ErrBusy], [ErrClosed], or
+// the context's cause when it ended before a cell was free.
 func (b *Box) Run(ctx context.Context, p Program, opts ...RunOption) (*Result, error) {
 	r, err := b.start(ctx, p, opts, nil)
 	if err != nil {
@@ -32,7 +32,8 @@ func (b *Box) Run(ctx context.Context, p Program, opts ...RunOption) (*Result, e
 }
 
 // Start checks a program and starts it; it does not wait for a cell. The context
-// ends it. The error is a *[FieldError]; all else comes from [Running.Wait].
+// ends it. The error is a *[FieldError] or a *[gate.Denied]; all else comes from
+// [Running.Wait].
 func (b *Box) Start(ctx context.Context, p Program, opts ...RunOption) (*Running, error) {
 	return b.start(ctx, p, opts, make(chan unix.Signal, maxSignals))
 }
@@ -151,6 +152,9 @@ func (b *Box) start(ctx context.Context, p Program, opts []RunOption, signals ch
 		o(&t)
 	}
 	if err := t.check(signals != nil); err != nil {
+		return nil, err
+	}
+	if err := b.gate.program(ctx, &p, job); err != nil {
 		return nil, err
 	}
 	job.Folders, job.Trace = t.folders, t.trace

@@ -140,6 +140,9 @@ func (b *Box) Warm(ctx context.Context, language string) error {
 	if step.Env, err = environ(env, nil, l, places.CPUs); err != nil {
 		return err
 	}
+	if err := b.gate.command(ctx, step.Argv); err != nil {
+		return err
+	}
 	product, res, err := b.host.Make(ctx, step, maxWarmBytes, maxWarmFiles)
 	switch {
 	case err != nil:

@@ -109,7 +109,7 @@ func (c *Catalog) approve(approved map[string]string) error {
 // what its arguments are held against.
 func (b *boundTool) digest() string {
 	h := sha256.New()
-	for _, part := range []string{"glovebox tool 1", b.Name, b.Description, b.shown, string(b.InputSchema), string(b.OutputSchema), fmt.Sprint(b.Lazy)} {
+	for _, part := range []string{"glovebox tool 1", b.Name, b.Description, b.shown, string(b.InputSchema), string(b.OutputSchema), fmt.Sprint(b.Lazy, b.Approve)} {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])

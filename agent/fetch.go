@@ -84,9 +84,10 @@ type FetchRule struct {
 type FetchResolver = egress.Resolver
 
 // FetchInit is what the guest may say beside the URL, by the names of the fetch
-// of browsers.
+// of browsers. A member that is none of these is refused, by its name.
 type FetchInit struct {
-	Method  string            `json:"method,omitempty"`  // "" is GET
+	_       struct{}          `js:"strict"`
+	Method  string            `json:"method,omitempty"`  // "" is GET; delete, get, head, options, post and put in whatever case
 	Headers map[string]string `json:"headers,omitempty"` // each name once, in whatever case
 	Body    string            `json:"body,omitempty"`    // text
 	Bytes   []byte            `json:"bytes,omitempty"`   // or bytes; not both

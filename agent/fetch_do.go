@@ -33,6 +33,11 @@ func (f *Fetcher) request(text string, init *FetchInit) (*ask, error) {
 	if a.method == "" {
 		a.method = http.MethodGet
 	}
+	for _, m := range anyCase {
+		if len(m) == len(a.method) && strings.EqualFold(m, a.method) { // of the same length: of ASCII alone
+			a.method = m
+		}
+	}
 	if a.rule, err = f.admit(a.method, u); err != nil {
 		return nil, err
 	}
@@ -57,6 +62,10 @@ func (f *Fetcher) request(text string, init *FetchInit) (*ask, error) {
 	}
 	return a, nil
 }
+
+// anyCase are the methods that the fetch of browsers takes in any case. Others are
+// what they are, to the letter: https://fetch.spec.whatwg.org/#concept-method-normalize
+var anyCase = []string{"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"}
 
 func bodyless(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 

@@ -262,7 +262,7 @@ func TestFetchDenied(t *testing.T) {
 	s := newSite(t, nil)
 	base := s.origin("api.test")
 	f := newFetcher(t, FetchOptions{Rules: []FetchRule{{Origin: base, Paths: []string{"/v1", "/pub/"}, Headers: map[string]string{"X-Key": "k"}},
-		{Origin: s.origin("127.0.0.1"), Paths: []string{"/"}, Methods: []string{"POST"}, GuestHeaders: []string{"x-a"}}}})
+		{Origin: s.origin("127.0.0.1"), Paths: []string{"/"}, Methods: []string{"POST", "OPTIONS"}, GuestHeaders: []string{"x-a"}}}})
 	for what, c := range map[string]struct {
 		url  string
 		init *FetchInit
@@ -278,7 +278,10 @@ func TestFetchDenied(t *testing.T) {
 		"climbs":             {base + "/v1/../admin", &FetchInit{}, FetchBadURL},
 		"climbs, encoded":    {base + "/v1/%2e%2e/admin", &FetchInit{}, FetchBadURL},
 		"method":             {base + "/v1", &FetchInit{Method: "DELETE"}, FetchDenied},
-		"method in small":    {base + "/v1", &FetchInit{Method: "get"}, FetchDenied},
+		"method in small":    {base + "/v1", &FetchInit{Method: "delete"}, FetchDenied},
+		"patch in small":     {s.origin("127.0.0.1"), &FetchInit{Method: "patch"}, FetchDenied},
+		"dotless i":          {s.origin("127.0.0.1"), &FetchInit{Method: "opt\u0131ons"}, FetchDenied},
+		"long s":             {s.origin("127.0.0.1"), &FetchInit{Method: "po\u017ft"}, FetchDenied},
 		"method smuggles":    {base + "/v1", &FetchInit{Method: "GET / HTTP/1.1\r\nX: y"}, FetchDenied},
 		"body of a GET":      {base + "/v1", &FetchInit{Body: "x"}, FetchBadInput},
 		"two bodies":         {s.origin("127.0.0.1"), &FetchInit{Method: "POST", Body: "x", Bytes: []byte("y")}, FetchBadInput},
@@ -311,8 +314,8 @@ func TestFetchDenied(t *testing.T) {
 		url  string
 		init *FetchInit
 	}{
-		{base + "/v1", &FetchInit{Headers: map[string]string{"accept": "a\tb"}}}, {base + "/v1/x", &FetchInit{}}, {base + "/pub/", &FetchInit{Method: "GET"}},
-		{s.origin("127.0.0.1") + "/", &FetchInit{Method: "POST", Body: strings.Repeat("x", 64<<10), Headers: map[string]string{"X-A": strings.Repeat("a", 4096)}}},
+		{base + "/v1", &FetchInit{Headers: map[string]string{"accept": "a\tb"}}}, {base + "/v1/x", &FetchInit{}}, {base + "/pub/", &FetchInit{Method: "get"}},
+		{s.origin("127.0.0.1") + "/", &FetchInit{Method: "pOsT", Body: strings.Repeat("x", 64<<10), Headers: map[string]string{"X-A": strings.Repeat("a", 4096)}}},
 	} {
 		if _, err := f.Fetch(t.Context(), good.url, good.init); err != nil {
 			t.Errorf("the control %s: %v", good.url, err)

@@ -13,26 +13,32 @@ var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}(\.[A-Za-z][A-Za-z
 // maxName is the length of a name, in bytes: of one that toolName takes.
 const maxName = 4*64 + 3
 
-// words are those that JavaScript or TypeScript reads as something else than a
-// name, at least somewhere.
-var words = strings.Fields(`abstract any arguments as asserts async await boolean break case catch class const constructor continue debugger declare
-	default delete do else enum eval export extends false finally for from function get global if implements import in infer instanceof interface is
-	keyof let module namespace never new null number object of out override package private protected public readonly require return satisfies set
-	static string super switch symbol this throw true try type typeof undefined unique unknown using var void while with yield`)
+// words are those that cannot be a name in JavaScript as modules have it, or in a
+// declaration of TypeScript.
+var words = strings.Fields(`arguments as await break case catch class const continue debugger default delete do else enum eval export extends false
+	finally for function if implements import in instanceof interface let new null package private protected public return satisfies static super switch this
+	throw true try typeof undefined var void while with yield`)
 
-// globals are names that a guest's world has, or had before some were taken
-// away, or that programs of other worlds look for.
-var globals = strings.Fields(`AggregateError Array ArrayBuffer ArrayBufferView AsyncFunction Atomics BigInt BigInt64Array BigUint64Array Boolean Buffer
-	DataView Date Deno DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Generator Infinity Int16Array
-	Int32Array Int8Array Intl Iterator JSON Map Math NaN Node Number Object Partial Pick Promise Proxy RangeError Readonly Record ReferenceError Reflect
-	RegExp Required ReturnType Set ShadowRealm SharedArrayBuffer String SuppressedError Symbol SyntaxError Temporal TypeError URIError URL Uint16Array
-	Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet WebAssembly Window Worker XMLHttpRequest clearImmediate clearInterval clearTimeout
-	console crypto decodeURI decodeURIComponent document encodeURI encodeURIComponent escape exports fetch globalThis isFinite isNaN navigator parseFloat
-	parseInt performance process print queueMicrotask self setImmediate setInterval setTimeout structuredClone unescape window`)
+// globals are the names that a guest's world has, with all that js.Options.Allow
+// can add. A test holds them against those of the engine.
+var globals = strings.Fields(`AggregateError Array ArrayBuffer Atomics BigInt BigInt64Array BigUint64Array Boolean DataView Date Error EvalError
+	FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array Int8Array Intl Iterator JSON Map Math NaN Number
+	Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array
+	Uint8ClampedArray WeakMap WeakRef WeakSet WebAssembly clearInterval clearTimeout console decodeURI decodeURIComponent encodeURI encodeURIComponent
+	escape globalThis isFinite isNaN parseFloat parseInt setInterval setTimeout unescape`)
 
-// inherited are what every object has, and what makes one a promise, a list or
-// a text in the eyes of the language.
-var inherited = strings.Fields(`constructor hasOwnProperty isPrototypeOf propertyIsEnumerable prototype then toJSON toLocaleString toString valueOf`)
+// inherited are what every object has; a test holds them against the engine's too.
+var inherited = strings.Fields(`constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf`)
+
+// asked are what the language asks objects for by itself: where there is such a
+// tool it is called though no code of the guest does.
+var asked = strings.Fields(`then toJSON`)
+
+// typeWords are names of types that TypeScript has, or that its declarations could
+// mean, besides words and globals: no type is called so.
+var typeWords = strings.Fields(`abstract any ArrayBufferView asserts async AsyncFunction bigint boolean Buffer declare from Generator get global infer is
+	keyof module namespace never Node number object of out override Partial Pick readonly Readonly Record Required require ReturnType set
+	ShadowRealm SharedArrayBuffer string symbol type unique unknown URL using`)
 
 // reservedPrefixes are kept for Glovebox, and for what the engine has inside.
 var reservedPrefixes = []string{"__", "glovebox"}
@@ -57,6 +63,8 @@ func checkName(name string) string {
 			return fmt.Sprintf("has %q, a word of the language", part)
 		case slices.Contains(inherited, part):
 			return fmt.Sprintf("has %q, which every object has", part)
+		case slices.Contains(asked, part):
+			return fmt.Sprintf("has %q, which the language asks objects for by itself", part)
 		case i == 0 && slices.Contains(globals, part):
 			return fmt.Sprintf("begins with %q, a name that guests have already", part)
 		}

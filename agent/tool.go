@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/js"
@@ -30,7 +31,8 @@ type Tool struct {
 	// Description is shown to the model. It may be a stranger's: whatever shows it
 	// takes away what ends a comment or hides, and cuts it at 1 KiB. At most 64 KiB.
 	Description string
-	// Func is what runs.
+	// Func is what runs. A tool with an InputSchema may do without: its calls wait for
+	// Resume.
 	Func any
 	// Params are the names of Func's parameters, the context left out; Go does not
 	// keep them. Missing ones are arg1, arg2, …
@@ -45,6 +47,9 @@ type Tool struct {
 	// MaxCalls is how often a session may call it. Default 1,000, at most
 	// 1,000,000.
 	MaxCalls int64
+	// Approve keeps the tool from being run until a [Reply] says so for each call, with
+	// the call's Approval.
+	Approve bool
 	// Lazy keeps the tool out of declarations until the guest has asked for its
 	// description; before that it cannot be called.
 	Lazy bool
@@ -108,6 +113,18 @@ func (t Tool) bind(types *typeMaker) (*boundTool, *api.FieldError) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// handed tells whether calls of the tool wait for somebody.
+func (b *boundTool) handed() bool { return b.Approve || b.Func == nil }
+
+// ready makes a call of arguments that were judged before.
+func (b *boundTool) ready(args []js.Value) (*ToolCall, error) {
+	run, err := b.invoke.prepare(args)
+	if err != nil {
+		return nil, &ToolError{Kind: ToolArguments, Tool: b.Name, Message: err.Error(), Err: err}
+	}
+	return &ToolCall{Tool: b.Name, timeout: time.Duration(b.TimeoutMS) * time.Millisecond, run: run}, nil
 }
 
 // path splits the name.

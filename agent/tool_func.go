@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -51,7 +52,7 @@ func (b *boundTool) bindFunc(types *typeMaker) *api.FieldError {
 	if f.results == 1 {
 		shape, err := types.Result(t.Out(0))
 		if err != nil {
-			return bad("its result cannot cross: %v", err)
+			return bad("its result %s", reason(err))
 		}
 		b.result = types.ofShape(shape)
 	}
@@ -66,6 +67,15 @@ func (b *boundTool) bindFunc(types *typeMaker) *api.FieldError {
 	}
 	b.invoke = f
 	return nil
+}
+
+// reason is what is wrong with a type, without its name.
+func reason(err error) string {
+	var bad *api.FieldError
+	if errors.As(err, &bad) {
+		return bad.Reason
+	}
+	return err.Error()
 }
 
 // param adds the declaration of one parameter.
@@ -83,7 +93,7 @@ func (b *boundTool) param(types *typeMaker, t reflect.Type, first, i int) *api.F
 	}
 	shape, err := types.Argument(in)
 	if err != nil {
-		return fieldError("Func", fmt.Sprintf("%T", b.Func), "its parameter %d cannot cross: %v", i+1, err)
+		return fieldError("Func", fmt.Sprintf("%T", b.Func), "its parameter %d %s", i+1, reason(err))
 	}
 	if shape.Kind == js.ShapeNullable {
 		shape, p.optional = shape.Elem, true

@@ -24,7 +24,7 @@ type schemaFunc struct {
 // bindSchema compiles the schemas of a tool.
 func (b *boundTool) bindSchema(types *typeMaker) *api.FieldError {
 	fn, ok := b.Func.(SchemaFunc)
-	if !ok || fn == nil {
+	if b.Func != nil && (!ok || fn == nil) {
 		return fieldError("Func", fmt.Sprintf("%T", b.Func), "must be a func(context.Context, map[string]any) (any, error), since there is an InputSchema")
 	}
 	if len(b.Params) > 0 {

@@ -84,6 +84,9 @@ func newNamer(roots []*tsType) *tsNamer {
 	return n
 }
 
+// typeName tells whether a type can be called so.
+func typeName(s string) bool { return checkName(s) == "" && !slices.Contains(typeWords, s) }
+
 func (n *tsNamer) name(t *tsType) {
 	if n.names[t] != "" {
 		return
@@ -95,11 +98,11 @@ func (n *tsNamer) name(t *tsType) {
 		}
 	}
 	base := b.String()
-	if base == "" || checkName(base) != "" {
+	if base == "" || !typeName(base) {
 		base = "T" + strings.TrimLeft(base, "_")
 	}
 	name := base
-	for i := 2; n.used[strings.ToLower(name)] || checkName(name) != ""; i++ {
+	for i := 2; n.used[strings.ToLower(name)] || !typeName(name); i++ {
 		name = fmt.Sprintf("%s_%d", base, i)
 	}
 	n.used[strings.ToLower(name)] = true

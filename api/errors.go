@@ -3,6 +3,9 @@ package api
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
 // FieldError is bad input: one field of a Program, its value and what is
@@ -14,11 +17,17 @@ type FieldError struct {
 	Reason string `json:"reason" for:"library"`
 }
 
+// Error is one line: the field, the value, if there is one, and the reason. Text
+// that could not be told from the rest of the line is in quotes.
 func (e *FieldError) Error() string {
 	if e.Value == nil {
 		return fmt.Sprintf("%s: %s", e.Field, e.Reason)
 	}
-	return fmt.Sprintf("%s: %v: %s", e.Field, e.Value, e.Reason)
+	value := fmt.Sprint(e.Value)
+	if value == "" || strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		value = strconv.Quote(value)
+	}
+	return fmt.Sprintf("%s: %s: %s", e.Field, value, e.Reason)
 }
 
 // Errors that mean Glovebox could not do its work.

@@ -114,7 +114,7 @@ func (l Limits) resolve(prefix string, def, max Limits) (Limits, error) {
 		lo, hi := f.floor, *f.of(&max)
 		if *v < lo || *v > hi {
 			return Limits{}, &FieldError{Field: prefix + f.name, Value: *v,
-				Reason: fmt.Sprintf("must be between %d and %d", lo, hi)}
+				Reason: fmt.Sprintf("must be between %d and %d, or 0 for the default", lo, hi)}
 		}
 	}
 	return out, nil

@@ -85,7 +85,7 @@ func TestHeldArguments(t *testing.T) {
 	if got := text(t, rt, `let refused = ""; globalThis.all = []; for (let i = 0; i < 4; i++) all.push(hold(new Uint8Array(400 << 10)).catch(e => { refused += e.message })); 1`); got != "1" {
 		t.Fatal(got)
 	}
-	if got := text(t, rt, "refused"); strings.Count(got, "too many bytes") != 2 {
+	if got := text(t, rt, "refused"); strings.Count(got, "more bytes in calls of the host at one time than argument_bytes, ") != 2 {
 		t.Errorf("%s", got)
 	}
 	close(let)

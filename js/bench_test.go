@@ -109,3 +109,30 @@ func BenchmarkTwoMegabytesIn(b *testing.B) {
 		})
 	}
 }
+
+// What a feed costs beside an evaluation: one that is not read, one that declares,
+// one that awaits, one with what a session gives it each time.
+func BenchmarkFeed(b *testing.B) {
+	at := int64(1_700_000_000_000)
+	rt := open(b, js.Options{Clock: &at})
+	for _, c := range []struct {
+		name string
+		s    js.Script
+	}{
+		{"eval", js.Script{Code: "1 + 1"}},
+		{"plain", js.Script{Code: "1 + 1", Feed: &js.Feed{}}},
+		{"declares", js.Script{Code: "{ let x = 1 } 1 + 1", Feed: &js.Feed{}}},
+		{"awaits", js.Script{Code: "await 1", Feed: &js.Feed{}}},
+		{"clock", js.Script{Code: "1 + 1", Feed: &js.Feed{Clock: &at}}},
+		{"inputs", js.Script{Code: "a + b", Feed: &js.Feed{Clock: &at, Inputs: map[string]any{"a": 1, "b": 2}}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := rt.Run(ctx, c.s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -33,8 +33,9 @@ var pathForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}(\.[A-Za-z_$][A
 // Bind gives the guest a function under a name, or under parts joined by dots,
 // which become objects. fn is a [Func] or any function: a context may come
 // first, an error last; the other parameters are decoded as by [Value.Decode],
-// missing ones are zero values, and surplus arguments are an error. The guest
-// stands still until the function returns; [Runtime.BindAsync] gives it a
+// missing ones are zero values, and surplus arguments are an error. A function
+// with a parameter or a result of a type that never crosses, such as a channel,
+// is refused with an *api.FieldError. The guest stands still until the function returns; [Runtime.BindAsync] gives it a
 // promise instead.
 //
 // A name that the guest has, inherited ones among them, is refused with
@@ -49,12 +50,25 @@ func (r *Runtime) BindAsync(ctx context.Context, name string, fn any) error {
 	return r.bind(ctx, name, fn, true)
 }
 
-// BindPaused gives the guest a function that gives it a promise, and whose calls
+// BindPaused gives the guest functions that give it promises, and whose calls
 // [Runtime.Start] hands over. Within [Runtime.Eval] and its like a call is
-// refused.
-func (r *Runtime) BindPaused(ctx context.Context, name string) error {
-	return r.bindCall(ctx, name, nil, true)
+// refused. Several names cost hardly more time than one. If one cannot be bound,
+// none is: those that were are revoked.
+func (r *Runtime) BindPaused(ctx context.Context, names ...string) error {
+	for at := 0; at < len(names); at += bindAtOnce {
+		if err := r.bindCalls(ctx, names[at:min(at+bindAtOnce, len(names))], nil, true); err != nil {
+			for _, bound := range names[:at] {
+				err = errors.Join(err, r.Revoke(ctx, bound))
+			}
+			return err
+		}
+	}
+	return nil
 }
+
+// bindAtOnce is how many bindings are sent before the first answer is read: so few
+// that neither side can wait for the other to read.
+const bindAtOnce = 64
 
 // BindObject binds every exported method of a value, or every entry of a
 // map[string]Func or map[string]any, below a name. The names of methods begin in
@@ -63,6 +77,12 @@ func (r *Runtime) BindObject(ctx context.Context, name string, object any) (err 
 	members, err := membersOf(object)
 	if err != nil {
 		return err
+	}
+	for _, m := range members { // before any is bound
+		var bad *api.FieldError
+		if _, err := funcOf(m.fn); errors.As(err, &bad) {
+			return &api.FieldError{Field: "object." + clean(m.name, 100), Value: bad.Value, Reason: bad.Reason}
+		}
 	}
 	var bound []string
 	defer func() {
@@ -87,35 +107,68 @@ func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) err
 	if err != nil {
 		return err
 	}
-	return r.bindCall(ctx, name, call, async)
+	return r.bindCalls(ctx, []string{name}, call, async)
 }
 
-func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bool) error {
-	if !pathForm.MatchString(name) {
-		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
+// bindCalls binds names to one function, all of them or none.
+func (r *Runtime) bindCalls(ctx context.Context, names []string, call Func, async bool) error {
+	for _, name := range names {
+		if !pathForm.MatchString(name) {
+			return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
+		}
 	}
 	if err := r.enter(ctx); err != nil {
 		return err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	token := r.register(name, call)
-	if token == 0 {
-		return failed(BindFailed, "%s is bound already", name)
+	var messages []wire.Message
+	for i, name := range names {
+		token := r.register(name, call)
+		if token == 0 {
+			for _, before := range names[:i] {
+				r.forget(before)
+			}
+			return failed(BindFailed, "%s is bound already", name)
+		}
+		messages = append(messages, &wire.Bind{Token: token, Name: name, Async: async})
 	}
-	r.binding = token
+	return r.bindAll(ctx, names, messages)
+}
+
+// bindAll sends all bindings and then reads what came of each.
+func (r *Runtime) bindAll(ctx context.Context, names []string, messages []wire.Message) (err error) {
+	r.limits = r.p.limits
 	defer func() { r.binding = 0 }()
-	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
-	if err == nil {
+	var bound []string
+	for i, name := range names {
+		r.binding = messages[i].(*wire.Bind).Token
+		var send []wire.Message
+		if i == 0 {
+			send = messages
+		}
+		answer, over := r.converse(ctx, false, send...)
+		if over != nil {
+			for _, n := range names {
+				r.forget(n)
+			}
+			return over
+		}
 		b, ok := answer.(*wire.Bound)
 		switch {
-		case !ok || b.Token != token:
-			err = r.end(failed(Protocol, "an answer to another binding"))
-		case b.Failure != nil:
+		case !ok || b.Token != r.binding:
+			return r.end(failed(Protocol, "an answer to another binding"))
+		case b.Failure == nil:
+			bound = append(bound, name)
+			continue
+		case err == nil:
 			err = &Error{Kind: BindFailed, Message: fmt.Sprintf("%s: %s", name, clean(b.Failure.Message, 400))}
 		}
+		r.forget(name)
 	}
 	if err != nil {
-		r.forget(name)
+		for _, name := range bound {
+			err = errors.Join(err, r.Revoke(ctx, name))
+		}
 	}
 	return err
 }
@@ -160,13 +213,13 @@ func (r *Runtime) Revoke(ctx context.Context, name string) error {
 		return failed(BindFailed, "%s is not bound", clean(name, 100))
 	}
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	if over := r.ended(nil); over != nil {
 		return over
 	}
 	if err := r.send(&wire.Revoke{Token: token}); err != nil {
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	}
 	return nil
 }
@@ -181,7 +234,7 @@ func (r *Runtime) call(ctx context.Context, m *wire.Call) *Error {
 	case m.CallID <= r.lastCall || m.EvalID != r.eval:
 		return failed(Protocol, "a call of number %d after %d, of evaluation %d in %d", m.CallID, r.lastCall, m.EvalID, r.eval)
 	case r.calls > limits.HostCalls:
-		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+		return limits.passed(CallLimit)
 	}
 	r.lastCall = m.CallID
 	size := callSize{encoded: int64(len(m.Args))}
@@ -244,7 +297,7 @@ func (r *Runtime) attend(done <-chan *wire.Answer) *Error {
 		r.wrote()
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
-		return failed(HostWait, "the worker was killed")
+		return r.p.limits.passed(HostWait)
 	}
 	return nil
 }
@@ -289,7 +342,7 @@ func (r *Runtime) answer(m *wire.Answer, sync bool) {
 		err = r.write(&wire.Answer{CallID: m.CallID, Failure: failureOf(err)})
 	}
 	if err != nil && isTimeout(err) {
-		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
+		go r.shut(r.p.limits.passed(WriteStall)) // whoever reads sees its end
 	}
 }
 

@@ -50,6 +50,9 @@ func funcOf(fn any) (Func, error) {
 	if t.NumIn() > 0 && t.In(0) == contextType {
 		first = 1
 	}
+	if why := misfitOf(t, first, results); why != "" {
+		return bad(why)
+	}
 	return func(ctx context.Context, args []Value) (any, error) {
 		in, err := decodeArguments(t, first, args)
 		if err != nil {
@@ -69,6 +72,26 @@ func funcOf(fn any) (Func, error) {
 		}
 		return out[0].Interface(), nil
 	}, nil
+}
+
+// misfitOf says which parameter of a function, from first on, or result could
+// never cross, or "".
+func misfitOf(t reflect.Type, first, results int) string {
+	for i := first; i < t.NumIn(); i++ {
+		in := t.In(i)
+		if t.IsVariadic() && i == t.NumIn()-1 {
+			in = in.Elem()
+		}
+		if why := barrier(in, true, map[reflect.Type]bool{}); why != "" {
+			return fmt.Sprintf("its parameter %d %s", i+1, why)
+		}
+	}
+	if results == 1 {
+		if why := barrier(t.Out(0), false, map[reflect.Type]bool{}); why != "" {
+			return "its result " + why
+		}
+	}
+	return ""
 }
 
 // decodeArguments makes the values for the parameters of t from first on. What

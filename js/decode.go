@@ -16,7 +16,8 @@ import (
 // documentation): what dst points to is replaced as a whole and, with an error,
 // left as it was; names of fields are compared exactly; numbers that a type
 // cannot hold are refused, never rounded to an integer or clamped. Properties
-// that a struct has no field for are ignored.
+// that a struct has no field for are ignored, unless it has a field _ with the
+// tag `js:"strict"`.
 //
 // The error is a *ConvertError. A dst that is no pointer, or nil, is one too.
 func (v Value) Decode(dst any) error { return v.decode(dst, false) }

@@ -43,7 +43,7 @@ func (d *decoder) structure(o *wire.Object, dst reflect.Value, info *typeInfo) *
 	s := info.structOf(dst.Type())
 	for i, n := range d.planOf(s, o.Keys) {
 		if n < 0 {
-			if d.strict {
+			if d.strict || s.strict {
 				return faultf("%s has no such field", dst.Type()).key(o.Keys[i])
 			}
 			continue

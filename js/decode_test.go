@@ -294,6 +294,22 @@ func TestDecodeStrict(t *testing.T) {
 	if err := v.DecodeStrict(&items); err == nil || err.Error() != "result[0].prize: js.item has no such field" {
 		t.Errorf("strict: %v", err)
 	}
+	// A struct can ask for it itself, wherever it lies, and for nothing around it.
+	type firm struct {
+		_ struct{} `js:"strict"`
+		A int
+	}
+	type soft struct {
+		Firm firm
+		List []*firm
+	}
+	var s soft
+	if err := crossed(t, object("B", 1.0, "Firm", object("A", 2.0))).Decode(&s); err != nil || s.Firm.A != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := crossed(t, object("List", []any{object("A", 1.0), object("cache", 1.0)})).Decode(&s); err == nil || err.Error() != "result.List[1].cache: js.firm has no such field" {
+		t.Errorf("asked for: %v", err)
+	}
 	// The name of a field in other letters is another name.
 	var one item
 	if err := crossed(t, object("Price", 1.0)).Decode(&one); err != nil || one.Price != 0 {

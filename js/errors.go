@@ -1,6 +1,7 @@
 package js
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -106,6 +107,20 @@ func (e *Error) Unwrap() []error {
 
 func failed(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: fmt.Sprintf(format, args...)}
+}
+
+// ctxEnded is the error of a context that ended: when, after "the context ended".
+func ctxEnded(ctx context.Context, when string) *Error {
+	cause := context.Cause(ctx)
+	return &Error{Kind: Canceled, Message: "the context ended " + when + ": " + clean(fmt.Sprint(cause), 400), Err: cause}
+}
+
+// since is the error of a runtime that is over, by what ended it.
+func since(over *Error) *Error {
+	if over.Kind == Closed {
+		return &Error{Kind: Closed, Message: over.Message, Err: over}
+	}
+	return &Error{Kind: Closed, Message: "an earlier error ended the runtime: " + strings.TrimPrefix(over.Error(), "js: "), Err: over}
 }
 
 // KindOf returns the kind of an error of this package, "" for another.

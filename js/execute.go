@@ -71,18 +71,29 @@ var hostKinds = []Kind{Canceled, Closed, Expired, Busy, Unavailable, EngineMissi
 // that ended, a runtime that is busy or closed. Options.Console gets the
 // console's text as well.
 func (r *Runtime) Execute(ctx context.Context, s Script) (Execution, error) {
-	e := Execution{Status: StatusOK, Result: json.RawMessage("null")}
 	out := &streams{left: int(r.p.limits.ConsoleBytes)}
 	v, usage, err := r.run(ctx, s, out.line)
+	e, err := ExecutionOf(v, err, r.p.limits.ResultBytes)
+	if err != nil {
+		return e, err
+	}
 	e.Usage = usage
 	e.Stdout, e.Stderr, e.Truncated = string(out.stdout), string(out.stderr), out.cut
 	if usage.Console >= r.p.limits.ConsoleBytes { // the worker says nothing more then
 		e.Truncated = Truncated{true, true}
 	}
+	return e, nil
+}
+
+// ExecutionOf says of an evaluation's value and error what [Runtime.Execute] says,
+// but for the console and the usage. A result of more than most bytes of JSON is
+// [ResultLimit].
+func ExecutionOf(v Value, err error, most int64) (Execution, error) {
+	e := Execution{Status: StatusOK, Result: json.RawMessage("null")}
 	var failure *Error
 	switch {
 	case err == nil:
-		e.value(v, r.p.limits.ResultBytes)
+		e.value(v, most)
 	case !errors.As(err, &failure) || slices.Contains(hostKinds, failure.Kind):
 		return Execution{}, err
 	case failure.Kind == Unsupported: // it ended well: what is left over cannot cross
@@ -116,7 +127,7 @@ func (e *Execution) value(v Value, most int64) {
 	case err != nil:
 		e.NoJSON, e.Text = err.Error(), v.String()
 	case int64(len(text)) > most: // escapes make JSON longer than what crossed
-		e.Status, e.Kind, e.Error = StatusError, ResultLimit, fmt.Sprintf("the result as JSON has more than %d bytes", most)
+		e.Status, e.Kind, e.Error = StatusError, ResultLimit, fmt.Sprintf("the result as JSON has more bytes than result_bytes, %d", most)
 	default:
 		e.Result = text
 	}

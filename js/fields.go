@@ -119,10 +119,14 @@ type structInfo struct {
 	names  []string // all of them
 	byName map[string]int
 	varies bool // a field may be left out
+	strict bool // it says so itself, see [Value.Decode]
 }
 
 func newStructInfo(t reflect.Type) *structInfo {
 	s := &structInfo{fields: dominant(allFields(t)), byName: map[string]int{}}
+	for i := range t.NumField() {
+		s.strict = s.strict || t.Field(i).Name == "_" && t.Field(i).Tag.Get("js") == "strict"
+	}
 	for i, f := range s.fields {
 		s.names = append(s.names, f.name)
 		s.byName[f.name] = i

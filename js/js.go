@@ -11,13 +11,15 @@
 //
 // A [Pool] keeps workers warm. A worker serves one runtime and ends with it.
 // Errors are of type [*Error], with a [Kind] from a closed list; bad options
-// are [*api.FieldError].
+// are [*api.FieldError], and sources that Options.Gate denies [*gate.Denied].
 package js
 
 import (
 	"context"
 	"log/slog"
+	"time"
 
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
@@ -66,6 +68,16 @@ type Options struct {
 	Clock *int64
 	// StrictEval makes eval and the constructors of functions throw.
 	StrictEval bool
+	// Gate judges every source before the engine can see it: scripts, modules, what
+	// Modules and Resolve give. It gets the bytes that are sent to the worker, of
+	// TypeScript and JSX what they were transformed into. What it denies does not
+	// run: the error is a *gate.Denied, of NewPool for one of Modules, and a module of
+	// Resolve is a TypeError for the guest. StrictEval is set beside it, and
+	// WebAssembly refused. Nil lets everything pass.
+	Gate gate.Gate
+	// GateTimeout is what the gate may take for one source; zero is 5 s, the most 10
+	// minutes. For what Resolve gives it counts as time of the host too.
+	GateTimeout time.Duration
 	// Allow gives back globals that are absent by default: "WebAssembly",
 	// "Atomics" (the engine has no SharedArrayBuffer) and "WeakRef" (with FinalizationRegistry).
 	Allow []string

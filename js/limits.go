@@ -93,6 +93,16 @@ func (l *Limits) table() []bound {
 	}
 }
 
+// Bounds are the smallest and the largest values of the limits, for a front end
+// that says so before it has a runtime.
+func Bounds() (floor, ceiling Limits) {
+	lo, hi := floor.table(), ceiling.table()
+	for i, b := range lo {
+		*b.value, *hi[i].value = b.floor, b.ceiling
+	}
+	return floor, ceiling
+}
+
 // resolve fills in defaults and refuses what is out of bounds. The error is a
 // *api.FieldError.
 func (l Limits) resolve() (Limits, error) {
@@ -102,13 +112,40 @@ func (l Limits) resolve() (Limits, error) {
 		}
 		if *b.value < b.floor || *b.value > b.ceiling {
 			return l, &api.FieldError{Field: "limits." + b.name, Value: *b.value,
-				Reason: fmt.Sprintf("must be from %d to %d; 0 is the default", b.floor, b.ceiling)}
+				Reason: fmt.Sprintf("must be from %d to %d, or 0 for the default", b.floor, b.ceiling)}
 		}
 	}
 	if l.HardMS <= l.TimeoutMS {
 		return l, &api.FieldError{Field: "limits.hard_ms", Value: l.HardMS, Reason: fmt.Sprintf("must be above timeout_ms, which is %d", l.TimeoutMS)}
 	}
 	return l, nil
+}
+
+// passed is the error of a limit that ended a worker: which one, and its value.
+func (l *Limits) passed(k Kind) *Error {
+	switch k {
+	case CPULimit:
+		return failed(k, "it took more processor time than cpu_ms, %d ms", l.CPUMS)
+	case MemoryLimit:
+		return failed(k, "the worker needed more memory than memory_bytes, %d bytes", l.MemoryBytes)
+	case HostWait:
+		return failed(k, "functions of the host took longer than host_wait_ms, %d ms, and the worker was killed", l.HostWaitMS)
+	case CallLimit:
+		return failed(k, "it called functions of the host more often than host_calls, %d times", l.HostCalls)
+	case WriteStall:
+		return failed(k, "the worker did not read what it was sent for longer than write_stall_ms, %d ms", l.WriteStallMS)
+	}
+	return failed(HardTimeout, "it took longer than hard_ms, %d ms, and the worker was killed", l.HardMS)
+}
+
+// within are the limits of an evaluation with a shorter time, 0 for the usual one.
+func (l Limits) within(timeout int64) Limits {
+	if timeout == 0 || timeout >= l.TimeoutMS {
+		return l
+	}
+	l.HardMS -= l.TimeoutMS - timeout
+	l.TimeoutMS, l.CPUMS = timeout, min(l.CPUMS, 2*l.HardMS)
+	return l
 }
 
 // cell are the limits of the worker's cell. Its time is bounded by evaluation,

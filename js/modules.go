@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
@@ -67,7 +68,7 @@ func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
 	limits := &r.p.limits
 	switch {
 	case r.calls > limits.HostCalls:
-		return failed(CallLimit, "more than %d calls", limits.HostCalls)
+		return limits.passed(CallLimit)
 	case r.p.opts.Resolve == nil:
 		return failed(Protocol, "an import where there is nobody to ask")
 	case !wire.Specifier(m.Specifier):
@@ -75,16 +76,19 @@ func (r *Runtime) imported(ctx context.Context, m *wire.Import) *Error {
 	}
 	r.lastCall = m.CallID
 	r.clk.call()
-	done := make(chan *wire.Imported, 1)
+	done := make(chan found, 1)
 	go r.resolve(ctx, m, done)
 	timer := time.NewTimer(r.clk.left())
 	defer timer.Stop()
 	select {
 	case a := <-done:
-		r.deliver(a)
+		if r.clearedModule = a.cleared; r.denied == nil {
+			r.denied = a.denied
+		}
+		r.deliver(a.Imported)
 	case <-r.w.done: // whoever reads next sees its end
 	case <-timer.C:
-		return failed(HostWait, "the worker was killed")
+		return r.p.limits.passed(HostWait)
 	}
 	return nil
 }
@@ -94,18 +98,26 @@ func (r *Runtime) deliver(a *wire.Imported) {
 	r.stall.Lock()
 	defer r.stall.Unlock()
 	err := r.write(a)
-	if errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) {
-		r.p.log.Error("a module is too large, or no UTF-8", "name", a.Name)
+	if errors.Is(err, wire.ErrLimit) || errors.Is(err, wire.ErrMalformed) || errors.Is(err, gate.ErrNoVerdict) {
+		r.p.log.Error("a module is too large, no UTF-8, or was not judged", "name", a.Name)
 		err = r.write(&wire.Imported{CallID: a.CallID, Failure: noModule(err)})
 	}
 	if err != nil && isTimeout(err) {
-		go r.shut(failed(WriteStall, "the worker does not read")) // whoever reads sees its end
+		go r.shut(r.p.limits.passed(WriteStall)) // whoever reads sees its end
 	}
 }
 
-// resolve asks the host's resolver; it answers whatever becomes of that.
-func (r *Runtime) resolve(ctx context.Context, m *wire.Import, done chan<- *wire.Imported) {
-	answer := &wire.Imported{CallID: m.CallID, Failure: noModule(errors.New("goexit"))}
+// found is what the host's resolver has come to.
+type found struct {
+	*wire.Imported
+	cleared sum
+	denied  error // by the gate
+}
+
+// resolve asks the host's resolver, and the gate about what it gives; it answers
+// whatever becomes of that.
+func (r *Runtime) resolve(ctx context.Context, m *wire.Import, done chan<- found) {
+	answer := found{Imported: &wire.Imported{CallID: m.CallID, Failure: noModule(errors.New("goexit"))}}
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("the resolver of modules panicked", "panic", p)
@@ -120,6 +132,13 @@ func (r *Runtime) resolve(ctx context.Context, m *wire.Import, done chan<- *wire
 	case !wire.Specifier(name):
 		r.p.log.Error("the resolver of modules gave a name that is none", "name", clean(name, 100))
 	default:
+		if r.p.opts.Gate != nil {
+			if answer.cleared, answer.denied = r.p.judge(ctx, moduleKind(source), name, source); answer.denied != nil {
+				r.p.log.Warn("the gate denies a module", "error", answer.denied)
+				answer.Failure = noModule(errDenied)
+				return
+			}
+		}
 		answer.Name, answer.Source, answer.Failure = name, source, nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -66,6 +67,9 @@ func NewPool(ctx context.Context, o Options, size PoolOptions) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.judgeModules(ctx); err != nil {
+		return nil, err
+	}
 	if p.host, err = cell.Open(*cfg); err != nil {
 		var sandbox *api.SandboxError
 		if errors.As(err, &sandbox) {
@@ -87,6 +91,7 @@ func NewPool(ctx context.Context, o Options, size PoolOptions) (*Pool, error) {
 
 // newPool checks the options and says how the cells of the pool are made.
 func newPool(o Options, size PoolOptions) (*Pool, *cell.Config, error) {
+	o.Modules = maps.Clone(o.Modules) // what was looked at is what workers get
 	p := &Pool{opts: o, size: size, log: o.Log, refill: make(chan struct{}, 1)}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -144,10 +149,13 @@ func (p *Pool) check() (cell.Mode, error) {
 	if o.JIT != "" && o.JIT != Baseline && o.JIT != Full {
 		return "", &api.FieldError{Field: "jit", Value: string(o.JIT), Reason: `must be "baseline" or "full", or empty for the interpreter`}
 	}
-	if o.Clock != nil && (*o.Clock < 0 || *o.Clock > 8_640_000_000_000_000) {
+	if o.Clock != nil && (*o.Clock < 0 || *o.Clock > maxClock) {
 		return "", &api.FieldError{Field: "clock", Value: *o.Clock, Reason: "must be from 0 to 8640000000000000 ms"}
 	}
 	if err := o.checkModules(); err != nil {
+		return "", err
+	}
+	if err := p.gateOptions(); err != nil {
 		return "", err
 	}
 	globals := map[string]wire.Globals{"WebAssembly": wire.GlobalWebAssembly, "Atomics": wire.GlobalAtomics, "WeakRef": wire.GlobalWeakRef}
@@ -228,7 +236,7 @@ func (p *Pool) take(ctx context.Context) (*worker, error) {
 	case <-p.tokens:
 		return nil, nil
 	case <-ctx.Done():
-		return nil, &Error{Kind: PoolFull, Message: fmt.Sprintf("all %d workers are out", p.size.Max), Err: context.Cause(ctx)}
+		return nil, &Error{Kind: PoolFull, Message: fmt.Sprintf("the context ended while all %d workers were out", p.size.Max), Err: context.Cause(ctx)}
 	case <-p.ctx.Done():
 		return nil, failed(Closed, "the pool is closed")
 	}

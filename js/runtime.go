@@ -1,7 +1,6 @@
 package js
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/wire"
 )
 
@@ -44,16 +44,22 @@ type Runtime struct {
 
 	// Of the evaluation that runs, used by its goroutine alone.
 	eval     uint64
-	binding  uint64        // token that is being bound, 0 in an evaluation
-	timeout  time.Duration // of the evaluation
+	binding  uint64 // token that is being bound, 0 in an evaluation
+	limits   Limits // that hold for it
 	lastCall uint64
-	calls    int64 // in the life of the runtime
-	before   int64 // of them, before this evaluation
-	console  int64 // bytes of this evaluation
-	collect  func(Level, string)
-	cpu      time.Duration      // of the worker when it began
-	waves    bool               // it may pause
-	paused   map[uint64]*paused // calls that wait for Resume, by their number
+	calls    int64               // in the life of the runtime
+	before   int64               // of them, before this evaluation
+	console  int64               // bytes of this evaluation
+	collect  func(Level, string) // of Execute
+	listens  func(Level, string) // Script.Console
+	inputs   bool                // it brings some
+	used     atomic.Bool         // there was one
+	cpu      time.Duration       // of the worker when it began
+	waves    bool                // it may pause
+	paused   map[uint64]*paused  // calls that wait for Resume, by their number
+
+	cleared, clearedModule sum   // what the gate has judged and the worker may be sent next
+	denied                 error // the first module of this evaluation that it has denied
 
 	answers atomic.Uint64 // to asynchronous calls, in the life of the runtime
 
@@ -63,6 +69,7 @@ type Runtime struct {
 func newRuntime(p *Pool, w *worker) *Runtime {
 	r := &Runtime{p: p, w: w, turn: make(chan struct{}, 1), bindings: map[uint64]*binding{}, names: map[string]uint64{}, revoked: map[uint64]bool{}}
 	r.clk.deadline = w.ch.SetReadDeadline
+	r.limits = p.limits
 	r.turn <- struct{}{}
 	return r
 }
@@ -73,8 +80,16 @@ type Script struct {
 	Code string
 	// Module says that it is a module; see [Runtime.EvalModule].
 	Module bool
-	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it.
+	// Feed, if it is not nil, says that it is a feed; see there.
+	Feed *Feed
+	// Console gets the console's text of this evaluation, beside Options.Console and
+	// on the same terms. By default nobody does.
+	Console func(Level, string)
+	// TimeoutMS is a shorter TimeoutMS than that of the limits; 0 leaves it. HardMS is
+	// shorter by as much then, and CPUMS at most twice that.
 	TimeoutMS int64
+
+	admitted admission
 }
 
 // Usage is what an evaluation took.
@@ -104,12 +119,16 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 	if err != nil {
 		return Value{}, Usage{}, err
 	}
+	cleared, err := r.p.clear(ctx, &s, m)
+	if err != nil {
+		return Value{}, Usage{}, err
+	}
 	if err := r.enter(ctx); err != nil {
 		return Value{}, Usage{}, err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	r.collect = collect
-	defer func() { r.collect = nil }()
+	r.cleared, r.collect, r.listens = cleared, collect, s.Console
+	defer func() { r.collect, r.listens = nil, nil }()
 	r.begin(m)
 	done, err := r.converse(ctx, false, m)
 	if err != nil {
@@ -122,12 +141,28 @@ func (r *Runtime) run(ctx context.Context, s Script, collect func(Level, string)
 // begin makes an evaluation of a message.
 func (r *Runtime) begin(m *wire.Eval) {
 	r.eval++
-	m.ID, r.console, r.before, r.waves = r.eval, 0, r.calls, m.Waves
-	r.timeout = time.Duration(cmp.Or(int64(m.TimeoutMS), r.p.limits.TimeoutMS)) * time.Millisecond
+	r.used.Store(r.used.Load() || m.Kind != wire.EvalState)
+	m.ID, r.console, r.before, r.waves, r.denied = r.eval, 0, r.calls, m.Waves, nil
+	r.inputs = m.Feed != nil && m.Feed.Given()
+	r.limits = r.p.limits.within(int64(m.TimeoutMS))
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// message checks a script, its names against what is bound too.
+func (r *Runtime) message(s Script) (*wire.Eval, error) {
+	if s.Feed != nil {
+		for name := range s.Feed.Inputs {
+			if r.bound(name) {
+				return nil, inputRefused(name, "is a name of the host's functions")
+			}
+		}
+	}
+	return r.p.message(s)
 }
 
 // message checks a script.
-func (r *Runtime) message(s Script) (*wire.Eval, error) {
+func (p *Pool) message(s Script) (*wire.Eval, error) {
 	m := &wire.Eval{Kind: wire.EvalScript, Name: s.Name, Source: s.Code, TimeoutMS: uint64(s.TimeoutMS)}
 	if m.Name == "" {
 		m.Name = "eval"
@@ -135,7 +170,7 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	if s.Module {
 		m.Kind = wire.EvalModule
 	}
-	if s.TimeoutMS < 0 || s.TimeoutMS > r.p.limits.TimeoutMS {
+	if s.TimeoutMS < 0 || s.TimeoutMS > p.limits.TimeoutMS {
 		return nil, &api.FieldError{Field: "timeout_ms", Value: s.TimeoutMS, Reason: "must be from 0 to that of the runtime"}
 	}
 	if _, err := wire.AppendPayload(nil, &wire.Eval{ID: 1, Kind: m.Kind, Name: m.Name}); err != nil {
@@ -147,6 +182,11 @@ func (r *Runtime) message(s Script) (*wire.Eval, error) {
 	if len(s.Code) > wire.MaxPayload-4<<10 {
 		return nil, &api.FieldError{Field: "code", Value: len(s.Code), Reason: "must be less than 16 MiB"}
 	}
+	if s.Feed != nil {
+		if err := p.addFeed(m, s); err != nil {
+			return nil, err
+		}
+	}
 	return m, nil
 }
 
@@ -155,7 +195,7 @@ func (r *Runtime) enter(ctx context.Context) error { return r.take(ctx, false) }
 
 func (r *Runtime) take(ctx context.Context, resume bool) error {
 	if err := ctx.Err(); err != nil {
-		return &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+		return ctxEnded(ctx, "before it began")
 	}
 	select {
 	case <-r.turn:
@@ -179,7 +219,7 @@ func (r *Runtime) ended(otherwise *Error) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.over != nil:
-		return &Error{Kind: Closed, Message: "since: " + strings.TrimPrefix(r.over.Error(), "js: "), Err: r.over}
+		return since(r.over)
 	case otherwise != nil:
 		return otherwise
 	}
@@ -196,7 +236,7 @@ func (r *Runtime) why() *Error {
 // converse sends messages and serves the worker until it has answered them, or
 // says that it waits. A conversation may be that of an evaluation that goes on.
 func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Message) (wire.Message, error) {
-	limits := &r.p.limits
+	limits := &r.limits
 	canceled := func() bool { return false }
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, r.w.cancel)
@@ -205,7 +245,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody
-	r.clk.begin(on, time.Duration(limits.HardMS)*time.Millisecond, time.Duration(limits.HostWaitMS)*time.Millisecond)
+	r.clk.begin(on, ms(limits.HardMS), ms(limits.HostWaitMS))
 	defer r.clk.end()
 	whole := false
 	defer func() {
@@ -236,7 +276,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 			return nil, r.end(why)
 		}
 		if done && canceled() {
-			return nil, r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+			return nil, r.end(ctxEnded(ctx, "while it ran"))
 		}
 		if done {
 			return answer, nil
@@ -285,7 +325,7 @@ func (r *Runtime) print(m *wire.Console) *Error {
 	if r.console > 2*r.p.limits.ConsoleBytes+64<<10 {
 		return failed(Protocol, "console text beyond its limit")
 	}
-	for _, to := range []func(Level, string){r.collect, r.p.opts.Console} {
+	for _, to := range []func(Level, string){r.collect, r.listens, r.p.opts.Console} {
 		if to != nil {
 			to(levels[m.Level], strings.Join(m.Text, " "))
 		}
@@ -302,6 +342,9 @@ func (r *Runtime) send(m wire.Message) error {
 
 // write is send for who has the lock.
 func (r *Runtime) write(m wire.Message) error {
+	if err := r.unjudged(m); err != nil {
+		return err
+	}
 	_ = r.w.ch.SetWriteDeadline(time.Now().Add(time.Duration(r.p.limits.WriteStallMS) * time.Millisecond))
 	return r.w.out.Write(m)
 }
@@ -314,20 +357,22 @@ func (r *Runtime) broken(ctx context.Context, err error) error {
 		r.w.end()
 		return r.why()
 	case ctx.Err() != nil:
-		return r.end(&Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)})
+		return r.end(ctxEnded(ctx, "while it ran"))
 	case errors.As(err, &limit), errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrVersion):
 		return r.end(&Error{Kind: Protocol, Message: err.Error(), Err: err})
+	case errors.Is(err, gate.ErrNoVerdict):
+		return r.end(&Error{Kind: Closed, Message: err.Error(), Err: err})
 	case isTimeout(err) && r.writing(err):
-		return r.end(failed(WriteStall, "the worker does not read"))
+		return r.end(r.p.limits.passed(WriteStall))
 	case isTimeout(err):
-		return r.end(failed(r.clk.over(), "the worker was killed"))
+		return r.end(r.limits.passed(r.clk.over()))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrClosed):
 	}
 	took := r.clk.soFar()
-	why := r.w.cause() // the end of its channel is the end of a worker
-	if why.Kind == Crashed && r.binding == 0 && took >= r.timeout {
+	why := r.w.cause(&r.p.limits) // the end of its channel is the end of a worker
+	if why.Kind == Crashed && r.binding == 0 && took >= ms(r.limits.TimeoutMS) {
 		// Jobs of promises that never end are what the engine cannot be stopped in: it aborts.
-		why = failed(HardTimeout, "the engine could not be stopped and ended (%s)", why.Message)
+		why = failed(HardTimeout, "the engine could not be stopped at timeout_ms, %d ms, and ended (%s)", r.limits.TimeoutMS, why.Message)
 	}
 	return r.end(why)
 }
@@ -380,10 +425,10 @@ func (r *Runtime) outcome(m wire.Message) (Value, error) {
 
 // failure is the error of what the worker says of its guest.
 func (r *Runtime) failure(f *wire.Failure) error {
-	if !slices.Contains(guestKinds, Kind(f.Kind)) {
+	if !slices.Contains(guestKinds, Kind(f.Kind)) && (Kind(f.Kind) != BindFailed || !r.inputs) {
 		return r.end(failed(Protocol, "an error of kind %q", f.Kind))
 	}
-	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10)}
+	return &Error{Kind: Kind(f.Kind), Name: guestName(f.Name), Message: clean(f.Message, 16<<10), Stack: clean(f.Stack, 16<<10), Err: r.denied}
 }
 
 // guestName is the name of a guest's error, "Error" for one that claims to be a
@@ -408,6 +453,28 @@ func (r *Runtime) usage(m wire.Message) Usage {
 	return u
 }
 
+// Alive tells whether the runtime can still run something. A worker may end at any
+// time: what has begun then says why.
+func (r *Runtime) Alive() bool {
+	select {
+	case <-r.w.done:
+		return false
+	default:
+		return r.why() == nil
+	}
+}
+
+// LastUsage is what the last evaluation took, whatever came of it. It is not to be
+// called beside one.
+func (r *Runtime) LastUsage() Usage { return r.usage(nil) }
+
+// Check tells what Run would refuse a script for, before anything happens: the
+// error is an *api.FieldError or a *ConvertError.
+func (r *Runtime) Check(s Script) error {
+	_, err := r.message(s)
+	return err
+}
+
 // Engine is what runs the guest.
 func (r *Runtime) Engine() Engine { return r.w.engine }
 
@@ -418,7 +485,7 @@ func (r *Runtime) Evidence() api.Evidence { return r.w.proof }
 // idempotent and safe beside a running evaluation, which then ends with
 // [Closed].
 func (r *Runtime) Close() error {
-	r.shut(failed(Closed, "by Close"))
+	r.shut(failed(Closed, "the runtime was closed"))
 	if r.pool != nil {
 		return r.pool.Close()
 	}

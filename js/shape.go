@@ -1,6 +1,7 @@
 package js
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -125,12 +126,14 @@ func (s *shaper) kind(t reflect.Type, info *typeInfo, depth int) *Shape {
 	case k == reflect.String:
 		return &Shape{Kind: ShapeString}
 	case k == reflect.Interface:
+		s.bad = cmp.Or(s.bad, interfaceBarrier(t, s.in))
 		return &Shape{Kind: ShapeAny}
 	case info.bytes && (k == reflect.Slice || s.in):
 		return s.nilable(k, &Shape{Kind: ShapeBytes})
 	case k == reflect.Slice, k == reflect.Array:
 		return s.nilable(k, &Shape{Kind: ShapeArray, Elem: s.of(t.Elem(), depth+1)})
 	case k == reflect.Map:
+		s.bad = cmp.Or(s.bad, keyBarrier(t, s.in, map[reflect.Type]bool{}))
 		return s.nilable(k, &Shape{Kind: ShapeRecord, Elem: s.of(t.Elem(), depth+1)})
 	case k == reflect.Struct:
 		return s.structure(t, info, depth)

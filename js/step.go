@@ -22,6 +22,9 @@ type Reply struct {
 	ID    uint64
 	Value any
 	Err   error
+	// Clock is what the clock says from here on, in ms since 1970; nil leaves it. Like
+	// that of a [Feed] it is refused unless Options.Clock is set.
+	Clock *int64
 }
 
 // Step is how far an evaluation has come: to its end, or to where the guest can
@@ -49,11 +52,17 @@ func (r *Runtime) Start(ctx context.Context, s Script) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	cleared, err := r.p.clear(ctx, &s, m)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { r.turn <- struct{}{} }()
+	r.cleared = cleared
 	m.Waves = true
+	r.listens = s.Console
 	r.begin(m)
 	return r.step(ctx, false, m)
 }
@@ -96,13 +105,14 @@ func (r *Runtime) replies(replies []Reply) ([]wire.Message, error) {
 		}
 		seen[a.ID] = true
 		m := &wire.Answer{CallID: a.ID}
+		var err error
+		if m.Clock, err = r.p.clockTo("replies.clock", a.Clock); err != nil {
+			return nil, err
+		}
 		if a.Err != nil {
 			m.Failure = failureOf(a.Err)
-		} else {
-			var err error
-			if m.Value, m.JSON, err = encodeForEngine("reply", a.Value, r.p.limits.budget()); err != nil {
-				return nil, err
-			}
+		} else if m.Value, m.JSON, err = encodeForEngine("reply", a.Value, r.p.limits.budget()); err != nil {
+			return nil, err
 		}
 		messages = append(messages, m)
 	}
@@ -119,12 +129,12 @@ func (r *Runtime) step(ctx context.Context, on bool, messages ...wire.Message) (
 	if _, waits := answer.(*wire.Waiting); waits {
 		return s, nil
 	}
-	r.waves, s.Done = false, true
+	r.waves, r.listens, s.Done = false, nil, true
 	for _, c := range s.Calls {
 		r.forgive(c.ID)
 		r.answers.Add(1)
 		if err := r.send(&wire.Answer{CallID: c.ID, Failure: &wire.Failure{Kind: "refused", Name: "Error", Message: "nobody awaited the call"}}); err != nil {
-			return nil, r.end(failed(WriteStall, "the worker does not read"))
+			return nil, r.end(r.p.limits.passed(WriteStall))
 		}
 	}
 	if s.Value, err = r.outcome(answer); err != nil {

@@ -268,3 +268,16 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 }
+
+// A script with a shorter time is killed that much earlier.
+func TestShorterHardLimit(t *testing.T) {
+	rt := open(t, js.Options{Limits: js.Limits{TimeoutMS: 60_000}})
+	begin := time.Now()
+	_, _, err := rt.Run(ctx, js.Script{Code: "const p = (async () => { for (;;) await null })(); p", TimeoutMS: 100})
+	if k := js.KindOf(err); k != js.HardTimeout && k != js.Timeout {
+		t.Error(err)
+	}
+	if d := time.Since(begin); d > 30*time.Second {
+		t.Errorf("after %v", d)
+	}
+}

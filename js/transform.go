@@ -54,7 +54,7 @@ func (p *Pool) Transform(ctx context.Context, s Source) (string, error) {
 	case p.making <- struct{}{}:
 		defer func() { <-p.making }()
 	case <-ctx.Done():
-		return "", &Error{Kind: Canceled, Message: "before it began", Err: context.Cause(ctx)}
+		return "", ctxEnded(ctx, "before it began")
 	case <-p.ctx.Done():
 		return "", failed(Closed, "the pool is closed")
 	}
@@ -70,15 +70,15 @@ func (p *Pool) Transform(ctx context.Context, s Source) (string, error) {
 	case err == nil:
 		return code, nil
 	case ctx.Err() != nil:
-		return "", &Error{Kind: Canceled, Message: "while it ran", Err: context.Cause(ctx)}
+		return "", ctxEnded(ctx, "while it ran")
 	case isTimeout(err):
-		return "", failed(HardTimeout, "the worker was killed")
+		return "", p.limits.passed(HardTimeout)
 	case errors.As(err, new(*Error)):
 		return "", err
 	case errors.Is(err, wire.ErrMalformed), errors.Is(err, wire.ErrLimit):
 		return "", &Error{Kind: Protocol, Message: err.Error(), Err: err}
 	}
-	return "", w.cause()
+	return "", w.cause(&p.limits)
 }
 
 // Transform is [Pool.Transform] with the limits of this runtime. It may be called
@@ -107,7 +107,7 @@ func (s *Source) message() (*wire.Transform, error) {
 	}
 	switch {
 	case s.Syntax != TypeScript && s.Factory == "":
-		return nil, &api.FieldError{Field: "factory", Value: "", Reason: "must be given for JSX"}
+		return nil, &api.FieldError{Field: "factory", Reason: "must be given for JSX"}
 	case s.Syntax == TypeScript && s.Factory+s.Fragment != "":
 		return nil, &api.FieldError{Field: "factory", Value: clean(s.Factory, 100), Reason: "is for JSX alone"}
 	case len(s.Code) >= maxSource:

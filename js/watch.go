@@ -65,10 +65,10 @@ func (w *watch) look() {
 
 // judge says what is over, nil if nothing is.
 func (w *watch) judge() *Error {
-	limits := &w.r.p.limits
+	limits := &w.r.limits
 	since := w.r.sending.Load()
 	if since != 0 && time.Since(time.Unix(0, since)) > time.Duration(limits.WriteStallMS)*time.Millisecond {
-		return failed(WriteStall, "the worker does not read")
+		return limits.passed(WriteStall)
 	}
 	used, ok := w.r.w.used()
 	if !ok {
@@ -78,10 +78,10 @@ func (w *watch) judge() *Error {
 	w.guest, w.host, over = w.r.clk.book(used-w.last, w.guest, w.host)
 	w.last = used
 	switch {
-	case used-w.base > time.Duration(limits.CPUMS)*time.Millisecond:
-		return failed(CPULimit, "more than %d ms", limits.CPUMS)
+	case used-w.base > ms(limits.CPUMS):
+		return limits.passed(CPULimit)
 	case over:
-		return failed(HardTimeout, "the worker was killed: the guest ran on while functions of the host did")
+		return failed(HardTimeout, "it ran on beside functions of the host for longer than hard_ms, %d ms, and the worker was killed", limits.HardMS)
 	}
 	return nil
 }

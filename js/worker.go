@@ -98,7 +98,7 @@ const textBytes = 33 << 10
 // its caller's.
 func tooLate(caller context.Context) *Error {
 	if caller.Err() != nil {
-		return &Error{Kind: Canceled, Message: "while a worker was started", Err: context.Cause(caller)}
+		return ctxEnded(caller, "while a worker was started")
 	}
 	return failed(SetupFailed, "the worker was not ready within %v", startTimeout)
 }
@@ -228,7 +228,7 @@ func (w *worker) end() {
 const lastWord = 3 * time.Second
 
 // cause says from the kernel's words why a worker ended by itself.
-func (w *worker) cause() *Error {
+func (w *worker) cause(l *Limits) *Error {
 	select {
 	case <-w.done:
 	case <-time.After(lastWord):
@@ -240,15 +240,15 @@ func (w *worker) cause() *Error {
 	case r == nil:
 		return &Error{Kind: Crashed, Message: "its cell is gone", Err: w.err}
 	case r.Verdict == api.MemoryLimit:
-		return failed(MemoryLimit, "the worker needed more than its memory")
+		return l.passed(MemoryLimit)
 	case r.Verdict == api.Denied:
 		return failed(Denied, "system call %s", r.Syscall)
 	case r.Signal == "SIGSYS":
 		return failed(Denied, "a system call that the sealed worker may not make")
 	case r.Verdict == api.Timeout && r.Cause == api.CauseWall:
-		return failed(Expired, "a worker lives an hour")
+		return failed(Expired, "the worker's life of %d ms is over", lifetime)
 	case r.Verdict == api.Timeout:
-		return failed(CPULimit, "of the worker's life")
+		return failed(CPULimit, "the worker took more processor time than a worker has in its life, %d ms", lifetime)
 	case r.Verdict == api.Interrupted, r.Verdict == api.Canceled:
 		return failed(Closed, "the pool was closed")
 	}

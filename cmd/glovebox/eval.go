@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -36,10 +39,11 @@ paths (import 'lib/a.js') or beside the module that asks (import './a.js'). impo
 imported. Types are taken away and not checked, by a worker of its own; stacks then name lines of what it made.
 
 The exit status is
-  0  it came to a value                         5  another failure: memory, the worker died
-  1  it threw, or is no JavaScript              6  its value has no JSON form, such as a function or a bigint
-  3  it ran out of time or processor time       2  the command line is wrong
-                                                4  this host cannot seal a worker`
+  0  it came to a value                         2  the command line is wrong
+  1  it threw, or is no JavaScript              4  this host cannot seal a worker
+  3  it ran out of time or processor time     125  Glovebox itself failed
+  5  another failure: memory, the worker died 130  you interrupted it: SIGINT, SIGTERM or SIGHUP to glovebox
+  6  its value has no JSON form, such as a function or a bigint`
 
 const evalExample = `glovebox eval '[1, 2, 3].map(x => x * 2)'
 glovebox eval -f report.js --timeout 500ms --memory 64MiB
@@ -53,6 +57,9 @@ glovebox eval --engine-info`
 type evalFlags struct {
 	file, timeout, memory, jit, sandbox, modules, factory, fragment string
 	json, raw, strict, engine, module                               bool
+	policy                                                          policyFlag
+
+	given func(name string) bool // whether the flag was written
 }
 
 func newEval() *cobra.Command {
@@ -67,6 +74,7 @@ func newEval() *cobra.Command {
 		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
+	f.given = flags.Changed
 	flags.StringVarP(&f.file, "file", "f", "", "`file` with the code; - is standard input, which is also taken when there is no code")
 	flags.BoolVar(&f.module, "module", false, "the code is a module, as it is in a file that ends in .mjs or .ts")
 	flags.StringVar(&f.modules, "modules", "", "`folder` of modules that can be imported, no links in it")
@@ -78,6 +86,7 @@ func newEval() *cobra.Command {
 	flags.StringVar(&f.memory, "memory", "", "`size` of the worker's memory (default 256MiB)")
 	flags.StringVar(&f.jit, "jit", "", "`compilers` that run: baseline or full (default none)")
 	flags.BoolVar(&f.strict, "strict-eval", false, "eval and the constructors of functions throw")
+	f.policy.add(cmd)
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
 	flags.BoolVar(&f.engine, "engine-info", false, "print engine, build id and mode, and run nothing")
 	for name, words := range map[string][]string{"jit": {"baseline", "full"}, "sandbox": {"require", "auto"}} {
@@ -98,7 +107,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	complete, stderr := true, cmd.ErrOrStderr()
+	stderr := cmd.ErrOrStderr()
 	opts := js.Options{Sandbox: f.sandbox, InitPath: besideOrSelf(), JIT: js.JIT(f.jit), StrictEval: f.strict}
 	if !f.json {
 		opts.Console = func(_ js.Level, text string) { fmt.Fprintln(stderr, termtext.String(text)) }
@@ -115,6 +124,9 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
+	if opts.Gate, err = f.judge(ctx, name, code); err != nil {
+		return err
+	}
 	rt, err := js.New(ctx, opts)
 	if err != nil {
 		return evalFailed(ctx, err)
@@ -124,12 +136,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if f.engine {
 		return f.engineInfo(cmd.OutOrStdout(), rt.Engine())
 	}
-	for _, l := range rt.Evidence().Layers {
-		if !l.Applied && l.Name != "speculation" && l.Name != "time" {
-			complete = false
-			fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
-		}
-	}
+	complete := warnLayers(stderr, rt.Evidence())
 	script, err := f.script(ctx, maker, name, code)
 	var wrong *js.Error
 	switch {
@@ -153,18 +160,54 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	return f.print(cmd.OutOrStdout(), v)
 }
 
+// warnLayers names the layers that do not hold, and tells whether all do.
+func warnLayers(w io.Writer, e glovebox.Evidence) (complete bool) {
+	complete = true
+	for _, l := range e.Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" {
+			complete = false
+			fmt.Fprintln(w, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
+		}
+	}
+	return complete
+}
+
 // script is what runs: a file's syntax is told by its name's end.
 func (f *evalFlags) script(ctx context.Context, maker *transformer, name, code string) (s js.Script, err error) {
-	s = js.Script{Name: name, Code: code, Module: f.module}
+	s = f.written(name, code)
 	if f.file == "" || f.file == "-" {
 		return s, nil
+	}
+	s.Code, err = maker.transform(ctx, filepath.Base(f.file), code)
+	return s, err
+}
+
+// written is what runs, as it is written.
+func (f *evalFlags) written(name, code string) js.Script {
+	s := js.Script{Name: name, Code: code, Module: f.module}
+	if f.file == "" || f.file == "-" {
+		return s
 	}
 	ext := filepath.Ext(f.file)
 	if s.Module = s.Module || ext == ".mjs" || typed[ext] != ""; s.Module {
 		s.Name = entryName(f.file, f.modules)
 	}
-	s.Code, err = maker.transform(ctx, filepath.Base(f.file), code)
-	return s, err
+	return s
+}
+
+// judge is the gate of --policy. It is asked about the code at once, before there
+// is a worker, unless that has to be made JavaScript first; the runtime asks again.
+func (f *evalFlags) judge(ctx context.Context, name, code string) (gate.Gate, error) {
+	g, err := f.policy.gate()
+	if err != nil || g == nil || f.engine || f.file != "-" && typed[filepath.Ext(f.file)] != "" {
+		return g, err
+	}
+	s := f.written(name, code)
+	kind := gate.Script
+	if s.Module {
+		kind = gate.Module
+	}
+	return g, gate.Ask(ctx, g, []byte(code), gate.Info{Kind: kind, Language: "javascript", Name: s.Name})
 }
 
 // code finds what is to be evaluated, and what stacks call it.
@@ -201,19 +244,23 @@ func (f *evalFlags) code(args []string) (code, name string, err error) {
 
 func (f *evalFlags) limits() (js.Limits, error) {
 	var l js.Limits
+	floor, ceiling := js.Bounds()
 	for _, s := range []struct {
 		flag, text string
 		unit       unit
-		to         *int64
-	}{{"timeout", f.timeout, duration, &l.TimeoutMS}, {"memory", f.memory, size, &l.MemoryBytes}} {
-		if s.text == "" {
+		of         func(*js.Limits) *int64
+	}{
+		{"timeout", f.timeout, duration, func(l *js.Limits) *int64 { return &l.TimeoutMS }},
+		{"memory", f.memory, size, func(l *js.Limits) *int64 { return &l.MemoryBytes }},
+	} {
+		if !f.given(s.flag) {
 			continue
 		}
-		n, err := s.unit.parse(s.text)
+		n, err := s.unit.limit("--"+s.flag, s.text, s.text, *s.of(&floor), *s.of(&ceiling))
 		if err != nil {
-			return l, usagef("--%s: %q is no %s above zero", s.flag, s.text, map[unit]string{duration: "time, such as 500ms or 2s,", size: "size, such as 64MiB,"}[s.unit])
+			return l, err
 		}
-		*s.to = n
+		*s.of(&l) = n
 	}
 	return l, nil
 }
@@ -284,15 +331,20 @@ func evalStatus(k js.Kind) int {
 func evalFailed(ctx context.Context, err error) error {
 	var e *js.Error
 	if !errors.As(err, &e) {
-		return err // bad options
+		return err // bad options, or the policy
+	}
+	if denied := new(gate.Denied); errors.As(e.Err, &denied) { // a module that it imports
+		return denied
+	}
+	if e.Kind == js.Canceled && errors.Is(context.Cause(ctx), errInterrupted) {
+		return &statusError{exitInterrupted, errInterrupted}
 	}
 	text := e.Error()
+	if e.Kind == js.Timeout || e.Kind == js.MemoryLimit { // words of the library, none of the guest's
+		text = strings.NewReplacer("timeout_ms", "--timeout", "memory_bytes", "--memory").Replace(text)
+	}
 	if e.Stack != "" {
 		text += "\n" + e.Stack
 	}
-	code := evalStatus(e.Kind)
-	if errors.Is(context.Cause(ctx), errInterrupted) {
-		code = exitInterrupted
-	}
-	return &statusError{code, errors.New(text)}
+	return &statusError{evalStatus(e.Kind), errors.New(text)}
 }

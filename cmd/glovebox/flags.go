@@ -24,6 +24,7 @@ type runFlags struct {
 	network  string
 	files    []string
 	profile  string
+	policy   policyFlag
 	sandbox  string
 	json     string
 	strict   bool // of trace, as refused is
@@ -100,6 +101,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		g.Flags().StringArrayVar(&f.folders, "folder", nil, "`HOST[:AT]`: a folder of this host that the program can read, at AT or else at the same path (repeatable)")
 		g.Flags().StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto: what this host has")
 		g.Flags().StringVar(&f.profile, "profile", "", `JSON `+"`file`"+` of system calls to allow besides: {"profile":"language","allow":["CALL"]}; "language" is the one profile`)
+		f.policy.add(g)
 		f.hostFlags.add(g)
 	})
 	group("Result", func(g *cobra.Command) {
@@ -145,21 +147,12 @@ func (f *runFlags) parseLimits() (glovebox.Limits, error) {
 	return out, nil
 }
 
-// parse reads a value into the limits; flag and written are what stands on the
-// command line.
+// parse reads a value into the limits; 0 leaves the default there.
 func (l limitFlag) parse(flag, written, value string, out *glovebox.Limits) error {
 	floor, ceiling := glovebox.Bounds()
-	lo, hi := max(*l.of(&floor)[0], 1), *l.of(&ceiling)[0]
-	most := l.unit.format(hi, "")
-	if l.unit == size && hi > 1<<30 { // the memory of a machine is no round number
-		most = l.unit.format(hi-hi%(1<<20), "")
-	}
-	n, err := l.unit.parse(value)
-	switch {
-	case err == errForm:
-		return usagef("%s %q: must be %s, from %s to %s", flag, written, l.unit.example(), l.unit.format(lo, ""), most)
-	case err != nil || n < lo || n > hi:
-		return usagef("%s %s: must be from %s to %s", flag, written, l.unit.format(lo, ""), most)
+	n, err := l.unit.limit(flag, written, value, max(*l.of(&floor)[0], 1), *l.of(&ceiling)[0])
+	if err != nil {
+		return err
 	}
 	for _, to := range l.of(out) {
 		*to = n

@@ -56,7 +56,8 @@ func newLanguages() *cobra.Command {
 			"programs in cells; on a host that cannot seal one they are left out. One NAME shows all that is known of it: its limits\n" +
 			"where a program sets none, and what does not work in a cell.\n\n" +
 			"With --check a small program in each language is compiled and run. The exit status is 1 if one of them does not work,\n" +
-			"or if a NAME is not installed, and 4 if this host cannot seal a cell.\n\n" +
+			"or if a NAME is not installed, 2 if the command line is wrong, 4 if this host cannot seal a cell, 125 if Glovebox itself\n" +
+			"failed and 130 if you interrupted it (SIGINT, SIGTERM or SIGHUP).\n\n" +
 			"A language that is cold has a compiler which is slow without its cache. --warm fills that, in a cell and from nothing but\n" +
 			"the language's own installation, once for each version of it.\n\n" +
 			"A --language-file is JSON; docs/languages.md of Glovebox tells how one is written.",

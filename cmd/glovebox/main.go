@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -55,6 +56,11 @@ func command(args []string, stdout, stderr io.Writer) int {
 	if say != "" {
 		fmt.Fprintln(stderr, "glovebox: "+termtext.String(say))
 	}
+	if denied := (*gate.Denied)(nil); errors.As(err, &denied) {
+		for _, line := range findingLines(denied) {
+			fmt.Fprintln(stderr, termtext.String(line))
+		}
+	}
 	return code
 }
 
@@ -81,6 +87,7 @@ func explain(err error) (code int, say string) {
 		usage  *usageError
 		status *statusError
 		field  *glovebox.FieldError
+		denied *gate.Denied
 	)
 	switch {
 	case errors.As(err, &status):
@@ -92,6 +99,8 @@ func explain(err error) (code int, say string) {
 		return exitUsage, usage.text
 	case errors.As(err, &field):
 		return exitUsage, flagOf(field)
+	case errors.As(err, &denied):
+		return exitUsage, fmt.Sprintf("%s is not run: %s", deniedName(denied), denied.Reason)
 	case errors.Is(err, glovebox.ErrSandboxUnavailable):
 		return exitUnavailable, err.Error()
 	case errors.Is(err, errInterrupted): // before there was a cell
@@ -129,7 +138,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newVersion(), newCompletion())
+	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().BoolP("help", "h", false, "show this help")
 		c.DisableFlagsInUseLine = true

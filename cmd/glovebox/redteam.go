@@ -29,9 +29,10 @@ func newRedteam() *cobra.Command {
 			"stops it, where the same program must get through. What the attacks reach for are files, listeners and processes that\n" +
 			"this command makes for them and takes away again; none of them harms a host, also where it gets through.\n\n" +
 			"Nothing is fired, and the exit status is 4, unless every layer holds (glovebox status tells). It is 0 if every attack was\n" +
-			"stopped and every control got through, and 1 if one was not. An attack in a language that is not installed, or that\n" +
-			"needs root or an ordinary user, is shown as not fired and counts as neither. The battery is fixed: no program of\n" +
-			"yours can be run without a layer.",
+			"stopped and every control got through, 1 if one was not, 2 if the command line is wrong, 125 if Glovebox itself failed and\n" +
+			"130 if you interrupted it (SIGINT, SIGTERM or SIGHUP). An attack in a language that is not installed, or that needs root or\n" +
+			"an ordinary user, is shown as not fired and counts as neither. The battery is fixed: no program of yours can be run without\n" +
+			"a layer.",
 		Annotations: map[string]string{usageLines: "glovebox redteam [--json] [--only PATTERN]"},
 		Example:     "glovebox redteam\nglovebox redteam --only network\nglovebox redteam --only 'filesystem/read-*,identity'\nglovebox redteam --json | jq -r '.rows[] | select(.stopped | not) | .attack'",
 		Args:        noArgs,

@@ -35,7 +35,7 @@ told on stderr. One that could not be written, too; if the program ended well th
 The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
   121  it printed more than allowed             125  Glovebox itself failed
-  122  it made a forbidden system call          130  you interrupted it
+  122  it made a forbidden system call          130  you interrupted it: SIGINT, SIGTERM or SIGHUP to glovebox
   123  it could not be compiled                   2  the command line is wrong
                                                   4  this host cannot seal a cell
 A program can exit with such a number too; --json tells them apart. A command that is not in the cell gives 127, one that
@@ -110,15 +110,18 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 	if err != nil {
 		return err
 	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	o, err := f.judged(ctx, p, profiles)
+	if err != nil {
+		return err
+	}
 	dest, err := f.openOut() // the last that can be refused, since it may make a folder
 	if err != nil {
 		return err
 	}
 	defer dest.close()
-	ctx, stop := interruptible(cmd.Context())
-	defer stop()
-	// Nobody waits for a second program, so no cell is kept armed for it.
-	box, err := glovebox.New(f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles}))
+	box, err := glovebox.New(o)
 	if err != nil {
 		return err
 	}
@@ -141,6 +144,17 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 		return err
 	}
 	return out.end(result, effective(p, f.languages), context.Cause(ctx))
+}
+
+// judged are the options of the Box for a program that the policy, if there is one,
+// allows. It is asked here, since New proves the sandbox on a cell.
+func (f *runFlags) judged(ctx context.Context, p glovebox.Program, profiles map[string][]string) (o glovebox.Options, err error) {
+	// Nobody waits for a second program, so no cell is kept armed for it.
+	o = f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles})
+	if o.Gate, err = f.policy.gate(); err != nil || o.Gate == nil {
+		return o, err
+	}
+	return o, glovebox.Judge(ctx, o, p)
 }
 
 // effective are the limits in force for a program, for the words about them.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -272,4 +275,33 @@ func terminal(t *testing.T, columns int, args ...string) (*process, *testenv.PTY
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p.begin(t)
 	return p, pty
+}
+
+// The same signals end an evaluation.
+func TestSignalCancelsEval(t *testing.T) {
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		taken := make(chan os.Signal, 1)
+		signal.Notify(taken, sig) // else what this process ignores its children ignore
+		defer signal.Stop(taken)
+		cmd := exec.Command(program(), "eval", "--timeout", "60s", "console.log('up'); for (;;);")
+		pipe, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stderr := bufio.NewReader(pipe)
+		up, err := stderr.ReadString('\n')
+		if err != nil || up != "up\n" {
+			t.Fatalf("%q, %v", up, err)
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(stderr)
+		if err := errors.Join(err, cmd.Wait()); cmd.ProcessState.ExitCode() != exitInterrupted || string(rest) != "glovebox: canceled: interrupted\n" {
+			t.Errorf("%s: %v, stderr %q", sig, err, rest)
+		}
+	}
 }

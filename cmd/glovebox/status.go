@@ -27,8 +27,9 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Tell which layers of the sandbox this host can enforce, and how to mend the rest.",
 		Long: "A throwaway cell is sealed and asked; no program is run. The exit status is 0 if every layer holds, which is what\n" +
-			"--sandbox require insists on, and 1 if not. A layer that is missing shows NO; one that is good to have and not\n" +
-			"insisted on (time, speculation) shows no.\n\n" +
+			"--sandbox require insists on, 1 if not, 2 if the command line is wrong, 125 if Glovebox itself failed and 130 if you\n" +
+			"interrupted --files (SIGINT, SIGTERM or SIGHUP). A layer that is missing shows NO; one that is good to have and not insisted\n" +
+			"on (time, speculation) shows no.\n\n" +
 			"The line on JavaScript names the engine that eval would load: its release, build id and, with --json, file; or the\n" +
 			"package to install. Nothing of it is loaded, and programs of other languages do not need it.\n\n" +
 			"Programs can read what packages put into /usr, and what languages name. With --files the status goes on with the\n" +

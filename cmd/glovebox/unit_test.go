@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,17 +27,17 @@ func TestParseUnits(t *testing.T) {
 		{size, "65536", 65536, nil}, {size, "1B", 1, nil}, {size, "64kB", 64_000, nil}, {size, "64k", 64 << 10, nil},
 		{size, "64MiB", 64 << 20, nil}, {size, "64M", 64 << 20, nil}, {size, "64MB", 64_000_000, nil},
 		{size, "1GiB", 1 << 30, nil}, {size, "64 MiB", 64 << 20, nil}, {size, "2TiB", 2 << 40, nil},
-		{size, "0", 0, errRange}, {size, "-1", 0, errRange}, {size, "-64MiB", 0, errRange}, {size, "8388608TiB", 0, errRange},
+		{size, "0", 0, nil}, {size, "0MiB", 0, nil}, {size, "-1", 0, errRange}, {size, "-64MiB", 0, errRange}, {size, "8388608TiB", 0, errRange},
 		{size, "9223372036854775808", 0, errRange}, {size, "NaN", 0, errForm}, {size, "Inf", 0, errForm}, {size, "1.5GiB", 0, errForm},
 		{size, "1e3", 0, errForm}, {size, "", 0, errForm}, {size, "MiB", 0, errForm}, {size, "0x10", 0, errForm}, {size, "1_000", 0, errForm},
 		{size, "64mib", 0, errForm}, {size, "64MiBB", 0, errForm},
 		{duration, "500ms", 500, nil}, {duration, "5s", 5000, nil}, {duration, "1m", 60_000, nil}, {duration, "1m30s", 90_000, nil},
 		{duration, "1.5s", 1500, nil}, {duration, "1h", 3_600_000, nil}, {duration, "1000us", 1, nil},
-		{duration, "0", 0, errRange}, {duration, "0s", 0, errRange}, {duration, "-5s", 0, errRange}, {duration, "9999999999h", 0, errRange},
+		{duration, "0", 0, nil}, {duration, "0s", 0, nil}, {duration, "-1ms", 0, errRange}, {duration, "-5s", 0, errRange}, {duration, "9999999999h", 0, errRange},
 		{duration, "99999999999999999999s", 0, errRange}, {duration, "5", 0, errForm}, {duration, "NaN", 0, errForm}, {duration, "", 0, errForm},
 		{duration, "h", 0, errForm}, {duration, "1500us", 0, errForm}, {duration, "5 s", 0, errForm}, {duration, "1d", 0, errForm},
-		{percent, "50", 50, nil}, {percent, "50%", 50, nil}, {percent, "0", 0, errRange}, {percent, "-5", 0, errRange}, {percent, "%", 0, errForm},
-		{count, "64", 64, nil}, {count, "0", 0, errRange}, {count, "64%", 0, errForm}, {count, "+Inf", 0, errForm},
+		{percent, "50", 50, nil}, {percent, "50%", 50, nil}, {percent, "0", 0, nil}, {percent, "-5", 0, errRange}, {percent, "%", 0, errForm},
+		{count, "64", 64, nil}, {count, "0", 0, nil}, {count, "-1", 0, errRange}, {count, "64%", 0, errForm}, {count, "+Inf", 0, errForm},
 	} {
 		if got, err := c.unit.parse(c.in); got != c.want || err != c.err {
 			t.Errorf("unit %d, %q: %d, %v; want %d, %v", c.unit, c.in, got, err, c.want, c.err)
@@ -284,9 +285,29 @@ func FuzzParseUnits(f *testing.F) {
 	f.Add(strconv.Itoa(math.MaxInt64) + "TiB")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, u := range []unit{count, percent, size, duration} {
-			if n, err := u.parse(s); (err == nil) != (n > 0) {
+			if n, err := u.parse(s); n < 0 || err != nil && n != 0 {
 				t.Errorf("unit %d, %q: %d, %v", u, s, n, err)
 			}
 		}
 	})
+}
+
+// The help of every command tells the exit statuses that the contract gives it.
+func TestHelpTellsExitStatuses(t *testing.T) {
+	for name, codes := range map[string]string{
+		"run": "2 4 120 121 122 123 124 125 130", "eval": "0 1 2 3 4 5 6 125 130", "status": "0 1 2 125 130",
+		"check": "0 1 2 125", "mcp": "0 2 4 125", "redteam": "0 1 4 125 130", "languages": "1 2 4 125 130", "trace": "of run",
+	} {
+		var out strings.Builder
+		if code := command([]string{name, "--help"}, &out, &out); code != 0 {
+			t.Fatalf("%s: %d", name, code)
+		}
+		text, _, _ := strings.Cut(out.String(), "\nUsage:")
+		_, text, ok := strings.Cut(text, "xit status")
+		for _, code := range strings.Fields(codes) {
+			if !ok || !regexp.MustCompile(`\b`+code+`\b`).MatchString(text) {
+				t.Errorf("%s does not tell of %s:\n%s", name, code, text)
+			}
+		}
+	}
 }

@@ -38,8 +38,8 @@ var sizeUnits = []struct {
 }
 
 // parse reads a value in the contract's unit: bytes, milliseconds, per cent or a
-// number. The error is errForm for what is no such value and errRange for one
-// that is not above zero or does not fit.
+// number; zero has no need of a unit. The error is errForm for what is no such
+// value and errRange for one that is below zero or does not fit.
 func (u unit) parse(s string) (int64, error) {
 	switch u {
 	case size:
@@ -59,7 +59,7 @@ func parseCount(s string) (int64, error) {
 		return 0, errRange
 	case err != nil:
 		return 0, errForm
-	case n <= 0:
+	case n < 0:
 		return 0, errRange
 	}
 	return n, nil
@@ -95,12 +95,29 @@ func parseDuration(s string) (int64, error) {
 		return 0, errForm
 	}
 	switch {
-	case d <= 0:
+	case d < 0:
 		return 0, errRange
 	case d%time.Millisecond != 0:
 		return 0, errForm
 	}
 	return d.Milliseconds(), nil
+}
+
+// limit reads the value of a limit: from lo to hi, or 0, which is its default.
+// flag and written are what stands on the command line.
+func (u unit) limit(flag, written, value string, lo, hi int64) (int64, error) {
+	most := u.format(hi, "")
+	if u == size && hi > 1<<30 { // the memory of a machine is no round number
+		most = u.format(hi-hi%(1<<20), "")
+	}
+	n, err := u.parse(value)
+	switch {
+	case err == errForm:
+		return 0, usagef("%s %q: must be %s, from %s to %s, or 0 for the default", flag, written, u.example(), u.format(lo, ""), most)
+	case err != nil || n != 0 && (n < lo || n > hi):
+		return 0, usagef("%s %s: must be from %s to %s, or 0 for the default", flag, written, u.format(lo, ""), most)
+	}
+	return n, nil
 }
 
 // example is what a value of the unit looks like.

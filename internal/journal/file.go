@@ -12,7 +12,7 @@ import (
 type Memory struct{ Bytes []byte }
 
 // Append never fails.
-func (m *Memory) Append(frame []byte) error {
+func (m *Memory) Append(frame []byte, _ Head) error {
 	m.Bytes = append(m.Bytes, frame...)
 	return nil
 }
@@ -102,7 +102,7 @@ func (f *File) Cut(n int) error {
 }
 
 // Append writes a frame at the end and, unless NoSync is set, waits for the disk.
-func (f *File) Append(frame []byte) error {
+func (f *File) Append(frame []byte, _ Head) error {
 	if _, err := f.f.Write(frame); err != nil {
 		return err
 	}

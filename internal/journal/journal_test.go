@@ -91,7 +91,7 @@ func TestLoad(t *testing.T) {
 		if l.Count() != 9 || l.Feed != 2 || !l.Open || l.Call != 3 || l.Seed != 7 || l.Clock != 2000 || l.Torn || l.Beyond || l.RollbackPossible || l.Good != ends[8] {
 			t.Errorf("%+v", l)
 		}
-		if len(l.Waiting) != 1 || l.Waiting[0].Tool != "approve" || len(l.InDoubt) != 0 || l.Spent != (Spent{3, 5, 9}) || l.Tools["charge"] != 2 {
+		if len(l.Waiting) != 1 || l.Waiting[0].Tool != "approve" || len(l.InDoubt) != 0 || l.Spent != (Spent{Calls: 3, MS: 5, Bytes: 9}) || l.Tools["charge"] != 2 {
 			t.Errorf("waiting %v, in doubt %v, spent %v, %v", l.Waiting, l.InDoubt, l.Spent, l.Tools)
 		}
 		if bytes.Contains(data, []byte("charge")) == s.Sealed {
@@ -343,6 +343,8 @@ func TestOdd(t *testing.T) {
 		"answer to none": {{TypeFeed, feed, ""}, {TypeAnswer, `{"call":1}`, ""}}, "answer twice": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeAnswer, `{"call":1}`, ""}, {TypeAnswer, `{"call":1}`, ""}},
 		"value and failure": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeAnswer, `{"call":1,"failure":{"kind":"k","name":"n","message":"m"}}`, "v"}},
 		"outcome of none":   {{TypeOutcome, `{"feed":0,"kind":"done","hash":"","used":{}}`, ""}}, "outcome twice": {{TypeFeed, feed, ""}, {TypeOutcome, `{"feed":1,"kind":"done","hash":"","used":{}}`, ""}, {TypeOutcome, `{"feed":1,"kind":"done","hash":"","used":{}}`, ""}},
+		"refused before a feed": {{TypeRefused, `{"feed":1,"tool":"t","failure":{"kind":"k","name":"n","message":"m"}}`, ""}}, "refused without why": {{TypeFeed, feed, ""}, {TypeRefused, `{"feed":1,"tool":"t","failure":null}`, ""}},
+		"run of none": {{TypeFeed, feed, ""}, {TypeRun, `{"call":1}`, ""}}, "run of a start": {{TypeFeed, feed, ""}, {TypeStart, call, ""}, {TypeRun, `{"call":1}`, ""}}, "run twice": {{TypeFeed, feed, ""}, {TypeAsk, call, ""}, {TypeRun, `{"call":1}`, ""}, {TypeRun, `{"call":1}`, ""}},
 		"gives back": {{TypeBudget, `{"used":{"calls":-1}}`, ""}}, "outcome gives back": {{TypeFeed, feed, ""}, {TypeOutcome, `{"feed":1,"kind":"done","hash":"","used":{"ms":-5}}`, ""}},
 		"checkpoint": {{TypeCheckpoint, `{"feed":1,"call":0,"seed":0,"clock":0,"hash":"","spent":{},"tools":{},"discovered":[]}`, ""}}, "second first": {{TypeHeader, `{"key":"k1","session":"` + strings.Repeat("0", 32) + `","settings":{"redaction":true,"strict_eval":false,"catalog":"c","sealed":false},"made":{"release":"","engine":"","platform":""}}`, ""}},
 	} {

@@ -20,14 +20,16 @@ type Type byte
 
 // The types of records. Their numbers are the form's and never change.
 const (
-	TypeHeader     Type = 1 // Header: the first, and only there
-	TypeFeed       Type = 2 // Feed; the blob is its source, and its inputs behind that
-	TypeStart      Type = 3 // Call: a tool is about to run; the blob is its arguments
-	TypeAsk        Type = 4 // Call: the guest waits for the host's own answer; the blob is its arguments
-	TypeAnswer     Type = 5 // Answer; the blob is the value
-	TypeOutcome    Type = 6 // Outcome: a feed is over; the blob is its value
-	TypeCheckpoint Type = 7 // Checkpoint, as the second record of a compacted journal; the blob is the guest's globals
-	TypeBudget     Type = 8 // Budget: what was spent though it could not be told
+	TypeHeader     Type = 1  // Header: the first, and only there
+	TypeFeed       Type = 2  // Feed; the blob is its source, and its inputs behind that
+	TypeStart      Type = 3  // Call: a tool is about to run; the blob is its arguments
+	TypeAsk        Type = 4  // Call: the guest waits for the host's own answer; the blob is its arguments
+	TypeAnswer     Type = 5  // Answer; the blob is the value
+	TypeOutcome    Type = 6  // Outcome: a feed is over; the blob is its value
+	TypeCheckpoint Type = 7  // Checkpoint, as the second record of a compacted journal; the blob is the guest's globals
+	TypeBudget     Type = 8  // Budget: what was spent though it could not be told
+	TypeRefused    Type = 9  // Refused: a call that was not admitted; the blob is its arguments
+	TypeRun        Type = 10 // Run: a tool is about to run for a call that waited
 )
 
 // Settings are what a session was begun with and must be loaded with.
@@ -79,6 +81,7 @@ type Call struct {
 // Answer is what a call came to. Without a failure it is the value in the blob.
 type Answer struct {
 	Call    uint64   `json:"call"`
+	Clock   int64    `json:"clock,omitzero"` // what Date shows from here on, in ms of the epoch; 0 leaves it
 	Failure *Failure `json:"failure,omitzero"`
 }
 
@@ -87,6 +90,20 @@ type Failure struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Message string `json:"message"`
+}
+
+// Refused is a call that was refused, and what the guest was told. It is no call
+// of the session: it has no number and costs nothing.
+type Refused struct {
+	Feed    uint64   `json:"feed"`
+	Tool    string   `json:"tool"`
+	Failure *Failure `json:"failure"`
+}
+
+// Run says that a tool is about to run for a call that waited: from here on it is
+// in doubt until its answer.
+type Run struct {
+	Call uint64 `json:"call"`
 }
 
 // Outcome is the end of a feed.
@@ -99,9 +116,10 @@ type Outcome struct {
 
 // Spent is what a session, or a part of it, has used up.
 type Spent struct {
-	Calls int64 `json:"calls,omitzero"` // of tools, charged when they start
-	MS    int64 `json:"ms,omitzero"`
-	Bytes int64 `json:"bytes,omitzero"`
+	Calls   int64 `json:"calls,omitzero"` // of tools, charged when they start
+	MS      int64 `json:"ms,omitzero"`
+	Bytes   int64 `json:"bytes,omitzero"`
+	Refused int64 `json:"refused,omitzero"` // calls, which cost nothing else
 }
 
 // Checkpoint stands for the records before it.
@@ -124,7 +142,7 @@ type Budget struct {
 // Record is one record of a journal.
 type Record struct {
 	Type Type
-	Meta any    // *Header, *Feed, *Call, *Answer, *Outcome, *Checkpoint or *Budget
+	Meta any    // *Header, *Feed, *Call, *Answer, *Outcome, *Checkpoint, *Budget, *Refused or *Run
 	Blob []byte // part of the journal's bytes, unless that is sealed
 }
 
@@ -145,6 +163,10 @@ func metaOf(t Type) any {
 		return &Checkpoint{}
 	case TypeBudget:
 		return &Budget{}
+	case TypeRefused:
+		return &Refused{}
+	case TypeRun:
+		return &Run{}
 	}
 	return nil
 }
@@ -163,22 +185,26 @@ func parse(t Type, meta, blob []byte) (Record, error) {
 
 // encode writes the inside of a record.
 func (r *Record) encode(t Type) (meta []byte, err error) {
-	want, ok := metaOf(t), false
+	ok := false
 	switch r.Meta.(type) {
 	case *Header:
-		_, ok = want.(*Header)
+		ok = t == TypeHeader
 	case *Feed:
-		_, ok = want.(*Feed)
+		ok = t == TypeFeed
 	case *Call:
-		_, ok = want.(*Call)
+		ok = t == TypeStart || t == TypeAsk
 	case *Answer:
-		_, ok = want.(*Answer)
+		ok = t == TypeAnswer
 	case *Outcome:
-		_, ok = want.(*Outcome)
+		ok = t == TypeOutcome
 	case *Checkpoint:
-		_, ok = want.(*Checkpoint)
+		ok = t == TypeCheckpoint
 	case *Budget:
-		_, ok = want.(*Budget)
+		ok = t == TypeBudget
+	case *Refused:
+		ok = t == TypeRefused
+	case *Run:
+		ok = t == TypeRun
 	}
 	if !ok {
 		return nil, fmt.Errorf("journal: a record of type %d with %T", t, r.Meta)

@@ -72,6 +72,14 @@ func (s *State) check(r *Record) error {
 		if m.Failure != nil && len(r.Blob) > 0 {
 			return odd("an answer with a value and a failure")
 		}
+	case *Refused:
+		if !s.Open || m.Feed != s.Feed || m.Tool == "" || len(m.Tool) > 256 || m.Failure == nil {
+			return odd("a refused call of feed %d, which is not open", m.Feed)
+		}
+	case *Run:
+		if c, open := s.open[m.Call]; !open || !c.asked {
+			return odd("a run for call %d, which does not wait", m.Call)
+		}
 	case *Outcome:
 		if !s.Open || m.Feed != s.Feed || m.Kind == "" || !m.Used.valid() {
 			return odd("an outcome of feed %d, which is not open", m.Feed)
@@ -98,11 +106,11 @@ func (s *State) check(r *Record) error {
 	return nil
 }
 
-func (s Spent) valid() bool { return s.Calls >= 0 && s.MS >= 0 && s.Bytes >= 0 }
+func (s Spent) valid() bool { return s.Calls >= 0 && s.MS >= 0 && s.Bytes >= 0 && s.Refused >= 0 }
 
 // add adds up, and stays at the largest number.
 func (s *Spent) add(o Spent) {
-	for _, p := range [][2]*int64{{&s.Calls, &o.Calls}, {&s.MS, &o.MS}, {&s.Bytes, &o.Bytes}} {
+	for _, p := range [][2]*int64{{&s.Calls, &o.Calls}, {&s.MS, &o.MS}, {&s.Bytes, &o.Bytes}, {&s.Refused, &o.Refused}} {
 		if *p[0] += *p[1]; *p[0] < 0 {
 			*p[0] = 1<<63 - 1
 		}
@@ -125,6 +133,11 @@ func (s *State) apply(r *Record) {
 		s.Spent.add(Spent{Calls: 1})
 	case *Answer:
 		delete(s.open, m.Call)
+		s.Clock = max(s.Clock, m.Clock)
+	case *Refused:
+		s.Spent.add(Spent{Refused: 1})
+	case *Run:
+		s.open[m.Call] = openCall{call: s.open[m.Call].call}
 	case *Outcome:
 		s.Open = false
 		s.Spent.add(m.Used)
@@ -147,6 +160,13 @@ func (s *State) settle() {
 		}
 	}
 }
+
+// Asked tells whether an open call waits for the host's own answer; if not, it is in
+// doubt.
+func (s *State) Asked(n uint64) bool { return s.open[n].asked }
+
+// Key is that of an open call.
+func (s *State) Key(n uint64) string { return s.open[n].call.Key }
 
 // valid judges a first record.
 func (h *Header) valid() error {

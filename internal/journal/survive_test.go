@@ -286,7 +286,7 @@ type half struct{ Memory }
 
 var errFull = errors.New("no space left")
 
-func (h *half) Append(frame []byte) error {
+func (h *half) Append(frame []byte, _ Head) error {
 	h.Bytes = append(h.Bytes, frame[:len(frame)/2]...)
 	return errFull
 }

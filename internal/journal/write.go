@@ -5,10 +5,10 @@ import (
 )
 
 // Appender is where a journal is kept. Append returns when the bytes are there
-// for good, all of them; after an error it is not known how many are. The frame
-// is the caller's again when it returns.
+// for good, all of them, and where it keeps heads the head too; after an error it
+// is not known how many are. The frame is the caller's again when it returns.
 type Appender interface {
-	Append(frame []byte) error
+	Append(frame []byte, head Head) error
 }
 
 // Writer appends to one journal. It is not safe for concurrent use: records have
@@ -18,6 +18,7 @@ type Writer struct {
 	k      *keys
 	state  *State
 	chain  Chain
+	head   Head
 	size   int
 	broken error
 	buf    []byte
@@ -51,10 +52,12 @@ func create(to Appender, b Begin, h Header) (*Writer, error) {
 			return nil, err
 		}
 	}
-	if err := to.Append(frame); err != nil {
+	w := &Writer{to: to, k: k, state: newState(h), chain: chain, size: len(frame)}
+	w.head = head(w.state, chain)
+	if err := to.Append(frame, w.head); err != nil {
 		return nil, err
 	}
-	return &Writer{to: to, k: k, state: newState(h), chain: chain, size: len(frame)}, nil
+	return w, nil
 }
 
 // Resume goes on with a journal that was loaded, by the owner it was loaded for.
@@ -69,7 +72,7 @@ func Resume(to Appender, l *Loaded, ring *keyring.Ring, owner []byte) (*Writer, 
 			return nil, err
 		}
 	}
-	return &Writer{to: to, k: k, state: &l.State, chain: l.Chain, size: l.Good}, nil
+	return &Writer{to: to, k: k, state: &l.State, chain: l.Chain, head: l.Head(), size: l.Good}, nil
 }
 
 // Append appends a record for good, and returns the head to be committed. A
@@ -89,23 +92,29 @@ func (w *Writer) Append(r Record) (Head, error) {
 	if w.size+len(frame) > MaxBytes {
 		return Head{}, fail(TooLarge, "more than %d bytes", MaxBytes)
 	}
-	if err := w.to.Append(frame); err != nil {
+	w.chain, w.size = chain, w.size+len(frame)
+	w.state.apply(&r)
+	end := head(w.state, chain)
+	if err := w.to.Append(frame, end); err != nil {
 		w.broken = err
 		return Head{}, err
 	}
-	w.chain, w.size = chain, w.size+len(frame)
-	w.state.apply(&r)
+	w.head = end
 	if w.buf = frame; cap(w.buf) > maxKept {
 		w.buf = nil
 	}
-	return w.Head(), nil
+	return end, nil
 }
 
 // maxKept is the largest buffer that is kept for the next record.
 const maxKept = 64 << 10
 
 // Head is the end of what was appended.
-func (w *Writer) Head() Head { return head(w.state, w.chain) }
+func (w *Writer) Head() Head { return w.head }
+
+// State is what the records so far come to. It is the writer's own: nobody else
+// changes it, and it is not to be read beside Append.
+func (w *Writer) State() *State { return w.state }
 
 // Size is the length of the journal in bytes.
 func (w *Writer) Size() int { return w.size }

@@ -1,4 +1,4 @@
-package jstoken
+package jstoken_test // package js, which it asks, is above package jstoken
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/jstoken"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -56,12 +57,12 @@ const (
 )
 
 // slashAt is what the slash at a byte of a text is taken for.
-func slashAt(text string, at int, o Options) Kind {
-	for t := New(text, o); ; {
+func slashAt(text string, at int, o jstoken.Options) jstoken.Kind {
+	for t := jstoken.New(text, o); ; {
 		tok := t.Next()
-		if tok.Start >= at || tok.Kind == EOF {
+		if tok.Start >= at || tok.Kind == jstoken.EOF {
 			if tok.Start != at {
-				return EOF
+				return jstoken.EOF
 			}
 			return tok.Kind
 		}
@@ -86,9 +87,9 @@ func compare(t *testing.T, rt *js.Runtime, holes [][2]string) (decided int) {
 		at := len(h[0]) + 1
 		switch {
 		case regexp == division, isUnsure(h[0]):
-		case regexp && slashAt(texts[2*i], at, Options{}) != Regexp:
+		case regexp && slashAt(texts[2*i], at, jstoken.Options{}) != jstoken.Regexp:
 			t.Errorf("the engine reads a regular expression: %s", texts[2*i])
-		case division && slashAt(texts[2*i+1], at, Options{}) != Punct:
+		case division && slashAt(texts[2*i+1], at, jstoken.Options{}) != jstoken.Punct:
 			t.Errorf("the engine divides: %s", texts[2*i+1])
 		case regexp:
 			decided++
@@ -104,8 +105,8 @@ func compare(t *testing.T, rt *js.Runtime, holes [][2]string) (decided int) {
 // clean holds that a text which the engine takes has no problem.
 func clean(t *testing.T, text string) {
 	t.Helper()
-	tz := New(text, Options{})
-	for tz.Next().Kind != EOF {
+	tz := jstoken.New(text, jstoken.Options{})
+	for tz.Next().Kind != jstoken.EOF {
 	}
 	if p := tz.Problem(); p != nil {
 		t.Errorf("%d:%d %s, and the engine takes it: %s", p.Line, p.Col, p.Text, text)
@@ -114,10 +115,10 @@ func clean(t *testing.T, text string) {
 
 // isUnsure tells whether a text has the one thing that tokens cannot tell.
 func isUnsure(text string) bool {
-	tz := New(text, Options{})
-	for tz.Next().Kind != EOF {
+	tz := jstoken.New(text, jstoken.Options{})
+	for tz.Next().Kind != jstoken.EOF {
 	}
-	return tz.Problem() != nil && tz.Problem().Text == unsure
+	return tz.Problem() != nil && tz.Problem().Text == jstoken.Unsure
 }
 
 // The one thing that tokens cannot tell is refused where the engine takes it.
@@ -172,8 +173,8 @@ func TestCommentsAsTheEngine(t *testing.T) {
 		if strings.HasPrefix(texts[i], "#!") || strings.HasPrefix(strings.TrimPrefix(texts[i], "\ufeff"), "-->") {
 			continue // parses puts a line before it
 		}
-		tz := New(texts[i], Options{})
-		for tz.Next().Kind != EOF {
+		tz := jstoken.New(texts[i], jstoken.Options{})
+		for tz.Next().Kind != jstoken.EOF {
 		}
 		if took {
 			comments++
@@ -188,8 +189,8 @@ func TestCommentsAsTheEngine(t *testing.T) {
 	// What can only stand at the beginning is read there.
 	for text, want := range map[string]bool{"#!(": true, " #!(": false, "\ufeff#!(": false, "-->(": true, "/**/-->(": true, "/*\n*/-->(": true, "\ufeff-->(": true, "1-->(": false} {
 		_, err := rt.Eval(context.Background(), text)
-		tz := New(text, Options{})
-		for tz.Next().Kind != EOF {
+		tz := jstoken.New(text, jstoken.Options{})
+		for tz.Next().Kind != jstoken.EOF {
 		}
 		if (err == nil) != (tz.Problem() == nil) || want != (err == nil) {
 			t.Errorf("%q: the engine says %v, the tokens %+v", text, err, tz.Problem())

@@ -1,4 +1,4 @@
-package jstoken
+package jstoken_test
 
 // slashes has a place for a slash, ▮, wherever the grammar decides what it is. The
 // engine takes exactly one of the two in each.

@@ -1,4 +1,4 @@
-package jstoken
+package jstoken_test
 
 import (
 	"context"
@@ -10,21 +10,23 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/glovebox-dev/glovebox/internal/jstoken"
 )
 
 // list writes tokens as kind:text, with what roles and flags they have.
-func list(text string, o Options) (out []string, p *Problem) {
-	tz := New(text, o)
+func list(text string, o jstoken.Options) (out []string, p *jstoken.Problem) {
+	tz := jstoken.New(text, o)
 	for {
 		tok := tz.Next()
-		if tok.Kind == EOF {
+		if tok.Kind == jstoken.EOF {
 			return out, tz.Problem()
 		}
 		s := [...]string{"", "name", "private", "number", "string", "template", "regexp", "punct", "invalid"}[tok.Kind] + ":" + tok.Text
 		for _, f := range []struct {
 			set  bool
 			text string
-		}{{tok.Role == Member, ".member"}, {tok.Role == Key, ".key"}, {tok.Role == Label, ".label"}, {tok.Declares, ".declares"}, {tok.InObject, ".in"}, {tok.Escaped, "=" + tok.Name}} {
+		}{{tok.Role == jstoken.Member, ".member"}, {tok.Role == jstoken.Key, ".key"}, {tok.Role == jstoken.Label, ".label"}, {tok.Declares, ".declares"}, {tok.InObject, ".in"}, {tok.Escaped, "=" + tok.Name}} {
 			if f.set {
 				s += f.text
 			}
@@ -40,41 +42,41 @@ func TestTokens(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want string // separated by blanks; ␣ is one
-		o    Options
+		o    jstoken.Options
 	}{
-		{"a.b?.c?.[d]", "name:a punct:. name:b.member punct:?. name:c.member punct:?. punct:[ name:d punct:]", Options{}},
-		{"a?.5:1", "name:a punct:? number:.5 punct:: number:1", Options{}},
-		{"x>>>=y**=z??=1", "name:x punct:>>>= name:y punct:**= name:z punct:??= number:1", Options{}},
-		{"0x1F 0b01 0o7 017 089.5 1_0n .5e-3 1. 1e+5", "number:0x1F number:0b01 number:0o7 number:017 number:089.5 number:1_0n number:.5e-3 number:1. number:1e+5", Options{}},
-		{"017.x", "number:017 punct:. name:x.member", Options{}},
+		{"a.b?.c?.[d]", "name:a punct:. name:b.member punct:?. name:c.member punct:?. punct:[ name:d punct:]", jstoken.Options{}},
+		{"a?.5:1", "name:a punct:? number:.5 punct:: number:1", jstoken.Options{}},
+		{"x>>>=y**=z??=1", "name:x punct:>>>= name:y punct:**= name:z punct:??= number:1", jstoken.Options{}},
+		{"0x1F 0b01 0o7 017 089.5 1_0n .5e-3 1. 1e+5", "number:0x1F number:0b01 number:0o7 number:017 number:089.5 number:1_0n number:.5e-3 number:1. number:1e+5", jstoken.Options{}},
+		{"017.x", "number:017 punct:. name:x.member", jstoken.Options{}},
 		{`"a\"b" 'c\
-d'`, "string:\"a\\\"b\" string:'c\\\nd'", Options{}},
-		{"`a${b}c${{d}}e`", "template:`a${ name:b template:}c${ punct:{ name:d.key.in punct:} template:}e`", Options{}},
-		{"`\\`${`${1}`}$`", "template:`\\`${ template:`${ number:1 template:}` template:}$`", Options{}},
-		{"/[/]\\//gi.x", "regexp:/[/]\\//gi punct:. name:x.member", Options{}},
-		{"x = {a: b, c, get d() {}, 'e': 1, [f]: 2, ...g}", "name:x punct:= punct:{ name:a.key.in punct:: name:b punct:, name:c.key.in punct:, name:get.key.in name:d.key.in punct:( punct:) punct:{ punct:} punct:, string:'e'.key.in punct:: number:1 punct:, punct:[.key.in name:f punct:] punct:: number:2 punct:, punct:... name:g punct:}", Options{}},
-		{"class A extends B { c = d; #e() {} static f }", "name:class name:A.declares name:extends name:B punct:{ name:c.key punct:= name:d punct:; private:#e.key punct:( punct:) punct:{ punct:} name:static.key name:f.key punct:}", Options{}},
-		{"function f(a, {b, c: d}, ...e) {}", "name:function name:f.declares punct:( name:a.declares punct:, punct:{ name:b.key.declares.in punct:, name:c.key.declares.in punct:: name:d.declares punct:} punct:, punct:... name:e.declares punct:) punct:{ punct:}", Options{}},
-		{"let a = 1, b; const {c} = d", "name:let name:a.declares punct:= number:1 punct:, name:b.declares punct:; name:const punct:{ name:c.key.declares.in punct:} punct:= name:d", Options{}},
-		{"x: for (;;) break x", "name:x punct:: name:for punct:( punct:; punct:; punct:) name:break name:x.label", Options{}},
-		{`ev\u0061l(\u{65}val)`, `name:ev\u0061l=eval punct:( name:\u{65}val=eval punct:)`, Options{}},
-		{"é = 日本 + 𝒳", "name:é punct:= name:日本 punct:+ name:𝒳", Options{}},
-		{"a\u00a0b\ufeffc\u3000d", "name:a name:b name:c name:d", Options{}},
-		{"a // b\u2028c", "name:a name:c", Options{}},
-		{"a <!-- b\nc\n --> d\ne --> f", "name:a name:c name:e punct:-- punct:> name:f", Options{}},
-		{"a <!-- b", "name:a punct:< punct:! punct:-- name:b", Options{Module: true}},
-		{"await /a/ g", "name:await punct:/ name:a punct:/ name:g", Options{}},
-		{"await /a/ g", "name:await regexp:/a/ name:g", Options{Await: true}},
-		{"await /a/ g", "name:await regexp:/a/ name:g", Options{Module: true}},
-		{"function f() { await /a/ g }", "name:function name:f.declares punct:( punct:) punct:{ name:await punct:/ name:a punct:/ name:g punct:}", Options{Await: true}},
-		{"import a, {b as c} from 'd'\n/e/", "name:import name:a.declares punct:, punct:{ name:b.key.declares.in name:as.key.declares.in name:c.key.declares.in punct:} name:from string:'d' regexp:/e/", Options{}},
-		{"import 'a' with {type: 'b'}\n/c/", "name:import string:'a' name:with punct:{ name:type.key.declares.in punct:: string:'b' punct:} regexp:/c/", Options{}},
-		{"export {a}\n/b/", "name:export punct:{ name:a.key.declares.in punct:} regexp:/b/", Options{}},
-		{"export default {a}/b/c", "name:export name:default punct:{ name:a.key.in punct:} punct:/ name:b punct:/ name:c", Options{}},
-		{"export default function () {}\n/b/", "name:export name:default name:function punct:( punct:) punct:{ punct:} regexp:/b/", Options{}},
-		{"export class A {}\n/b/", "name:export name:class name:A.declares punct:{ punct:} regexp:/b/", Options{}},
-		{"export const a = 'b' / 2", "name:export name:const name:a.declares punct:= string:'b' punct:/ number:2", Options{}},
-		{"#!/bin/js 'x\na", "name:a", Options{}},
+d'`, "string:\"a\\\"b\" string:'c\\\nd'", jstoken.Options{}},
+		{"`a${b}c${{d}}e`", "template:`a${ name:b template:}c${ punct:{ name:d.key.in punct:} template:}e`", jstoken.Options{}},
+		{"`\\`${`${1}`}$`", "template:`\\`${ template:`${ number:1 template:}` template:}$`", jstoken.Options{}},
+		{"/[/]\\//gi.x", "regexp:/[/]\\//gi punct:. name:x.member", jstoken.Options{}},
+		{"x = {a: b, c, get d() {}, 'e': 1, [f]: 2, ...g}", "name:x punct:= punct:{ name:a.key.in punct:: name:b punct:, name:c.key.in punct:, name:get.key.in name:d.key.in punct:( punct:) punct:{ punct:} punct:, string:'e'.key.in punct:: number:1 punct:, punct:[.key.in name:f punct:] punct:: number:2 punct:, punct:... name:g punct:}", jstoken.Options{}},
+		{"class A extends B { c = d; #e() {} static f }", "name:class name:A.declares name:extends name:B punct:{ name:c.key punct:= name:d punct:; private:#e.key punct:( punct:) punct:{ punct:} name:static.key name:f.key punct:}", jstoken.Options{}},
+		{"function f(a, {b, c: d}, ...e) {}", "name:function name:f.declares punct:( name:a.declares punct:, punct:{ name:b.key.declares.in punct:, name:c.key.declares.in punct:: name:d.declares punct:} punct:, punct:... name:e.declares punct:) punct:{ punct:}", jstoken.Options{}},
+		{"let a = 1, b; const {c} = d", "name:let name:a.declares punct:= number:1 punct:, name:b.declares punct:; name:const punct:{ name:c.key.declares.in punct:} punct:= name:d", jstoken.Options{}},
+		{"x: for (;;) break x", "name:x punct:: name:for punct:( punct:; punct:; punct:) name:break name:x.label", jstoken.Options{}},
+		{`ev\u0061l(\u{65}val)`, `name:ev\u0061l=eval punct:( name:\u{65}val=eval punct:)`, jstoken.Options{}},
+		{"é = 日本 + 𝒳", "name:é punct:= name:日本 punct:+ name:𝒳", jstoken.Options{}},
+		{"a\u00a0b\ufeffc\u3000d", "name:a name:b name:c name:d", jstoken.Options{}},
+		{"a // b\u2028c", "name:a name:c", jstoken.Options{}},
+		{"a <!-- b\nc\n --> d\ne --> f", "name:a name:c name:e punct:-- punct:> name:f", jstoken.Options{}},
+		{"a <!-- b", "name:a punct:< punct:! punct:-- name:b", jstoken.Options{Module: true}},
+		{"await /a/ g", "name:await punct:/ name:a punct:/ name:g", jstoken.Options{}},
+		{"await /a/ g", "name:await regexp:/a/ name:g", jstoken.Options{Await: true}},
+		{"await /a/ g", "name:await regexp:/a/ name:g", jstoken.Options{Module: true}},
+		{"function f() { await /a/ g }", "name:function name:f.declares punct:( punct:) punct:{ name:await punct:/ name:a punct:/ name:g punct:}", jstoken.Options{Await: true}},
+		{"import a, {b as c} from 'd'\n/e/", "name:import name:a.declares punct:, punct:{ name:b.key.declares.in name:as.key.declares.in name:c.key.declares.in punct:} name:from string:'d' regexp:/e/", jstoken.Options{}},
+		{"import 'a' with {type: 'b'}\n/c/", "name:import string:'a' name:with punct:{ name:type.key.declares.in punct:: string:'b' punct:} regexp:/c/", jstoken.Options{}},
+		{"export {a}\n/b/", "name:export punct:{ name:a.key.declares.in punct:} regexp:/b/", jstoken.Options{}},
+		{"export default {a}/b/c", "name:export name:default punct:{ name:a.key.in punct:} punct:/ name:b punct:/ name:c", jstoken.Options{}},
+		{"export default function () {}\n/b/", "name:export name:default name:function punct:( punct:) punct:{ punct:} regexp:/b/", jstoken.Options{}},
+		{"export class A {}\n/b/", "name:export name:class name:A.declares punct:{ punct:} regexp:/b/", jstoken.Options{}},
+		{"export const a = 'b' / 2", "name:export name:const name:a.declares punct:= string:'b' punct:/ number:2", jstoken.Options{}},
+		{"#!/bin/js 'x\na", "name:a", jstoken.Options{}},
 	} {
 		got, p := list(c.text, c.o)
 		if p != nil {
@@ -120,7 +122,7 @@ func TestProblems(t *testing.T) {
 		"a => ":            "",
 		"\"\xff\xed\xa0\"": "",
 	} {
-		_, p := list(text, Options{})
+		_, p := list(text, jstoken.Options{})
 		got := ""
 		if p != nil {
 			got = fmt.Sprintf("%d:%d %s", p.Line, p.Col, p.Text)
@@ -149,8 +151,8 @@ func TestPositionsAsTheEngine(t *testing.T) {
 		if err := v.Decode(&got); err != nil {
 			t.Fatal(err)
 		}
-		tz := New(text, Options{})
-		for tok := tz.Next(); tok.Kind != EOF; tok = tz.Next() {
+		tz := jstoken.New(text, jstoken.Options{})
+		for tok := tz.Next(); tok.Kind != jstoken.EOF; tok = tz.Next() {
 			if tok.IsWord("Error") {
 				want := fmt.Sprintf("%d:%d", tok.Line, tok.Col+len("Error"))
 				if got != want {
@@ -171,7 +173,7 @@ func quote(s string) string {
 //
 // proves part of H-48
 func TestHostileText(t *testing.T) {
-	const size = MaxSource - 16
+	const size = jstoken.MaxSource - 16
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for name, text := range map[string]string{
 		"parentheses": fill("("), "brackets": fill("["), "templates": fill("`${"), "objects": fill(`{"a":`), "html": fill("<!--"), "comments": fill("/*"),
@@ -182,9 +184,9 @@ func TestHostileText(t *testing.T) {
 		var m0, m1 runtime.MemStats
 		runtime.ReadMemStats(&m0)
 		begin := time.Now()
-		tz := New(text, Options{})
+		tz := jstoken.New(text, jstoken.Options{})
 		n := 0
-		for tz.Next().Kind != EOF {
+		for tz.Next().Kind != jstoken.EOF {
 			n++
 		}
 		took := time.Since(begin)
@@ -195,11 +197,11 @@ func TestHostileText(t *testing.T) {
 		if took > 20*time.Second {
 			t.Errorf("%s: %v", name, took)
 		}
-		if len(tz.stack) > MaxDepth+1 {
-			t.Errorf("%s: %d frames", name, len(tz.stack))
+		if tz.Held() > jstoken.MaxDepth+1 {
+			t.Errorf("%s: %d frames", name, tz.Held())
 		}
 		t.Logf("%s: %d tokens, %v, %d KiB, %+v", name, n, took, (m1.TotalAlloc-m0.TotalAlloc)>>10, tz.Problem())
-		if tok := tz.Next(); tok.Kind != EOF {
+		if tok := tz.Next(); tok.Kind != jstoken.EOF {
 			t.Errorf("%s: %v after the end", name, tok)
 		}
 	}
@@ -210,7 +212,7 @@ func TestUnquote(t *testing.T) {
 		`""`: "", `'a'`: "a", `"a\n\t\r\b\f\v\0"`: "a\n\t\r\b\f\v\x00", `"\x61\u0062\u{63}\144"`: "abcd", `"\'\"\\\q"`: `'"\q`, "'a\\\nb'": "ab", "'a\\\r\nb'": "ab", "'a\\\u2028b'": "ab",
 		`"\ud835\udcb3"`: "𝒳", `"\ud835x"`: "\ufffdx", `"\400\8\377"`: " 08ÿ", `"a`: "a", `"a\`: `a\`, `"`: "", `"\u12"`: "u12", `"\xz"`: "xz",
 	} {
-		if got := Unquote(text); got != want {
+		if got := jstoken.Unquote(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -227,8 +229,8 @@ func FuzzTokens(f *testing.F) {
 	f.Add("\xed\xa0\x80'\\u{12}`${`", true)
 	f.Add("#!a\r\n<!--\u2028-->é\xff", false)
 	f.Fuzz(func(t *testing.T, text string, module bool) {
-		tz := New(text, Options{Module: module})
-		last := Token{Line: 1}
+		tz := jstoken.New(text, jstoken.Options{Module: module})
+		last := jstoken.Token{Line: 1}
 		for {
 			tok := tz.Next()
 			if tok.Start < last.End || tok.End > len(text) || tok.Text != text[tok.Start:tok.End] {
@@ -237,10 +239,10 @@ func FuzzTokens(f *testing.F) {
 			if tok.Line < last.Line || tok.Line == last.Line && tok.Col < last.Col || tok.Col < 1 {
 				t.Fatalf("%+v stands before %+v", tok, last)
 			}
-			if tok.Kind == EOF {
+			if tok.Kind == jstoken.EOF {
 				break
 			}
-			if tok.Start == tok.End || tok.Kind == String && utf8.ValidString(tok.Text) && !utf8.ValidString(Unquote(tok.Text)) {
+			if tok.Start == tok.End || tok.Kind == jstoken.String && utf8.ValidString(tok.Text) && !utf8.ValidString(jstoken.Unquote(tok.Text)) {
 				t.Fatalf("%+v", tok)
 			}
 			last = tok
@@ -263,7 +265,7 @@ func BenchmarkTokens(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		for tz := New(text, Options{}); tz.Next().Kind != EOF; {
+		for tz := jstoken.New(text, jstoken.Options{}); tz.Next().Kind != jstoken.EOF; {
 		}
 	}
 }

@@ -8,17 +8,24 @@ type feed struct {
 	open      *edit    // a declaration that has not ended
 	edits     []edit
 	functions []string
+	constants map[string]bool
 	tail      *edit // the last statement, if it is an expression
 	begun     bool  // there was a statement that is no directive
 	strict    bool  // "use strict" is among the directives
 }
 
-func (f *feed) declare(n string, how declare, again bool) {
+func (f *feed) declare(n string, how declare, again, constant bool) {
 	if !again {
 		f.order = append(f.order, n)
 	}
 	if how == declareFunction {
 		f.functions = append(f.functions, n)
+	}
+	if constant && how == declareLexical {
+		if f.constants == nil {
+			f.constants = map[string]bool{}
+		}
+		f.constants[n] = true
 	}
 }
 
@@ -30,6 +37,15 @@ type Script struct {
 	// Call says that the source's value is a function, to be called once with the
 	// global object. It gives a promise of the value.
 	Call bool
+	// Lexical are the names that it declares at its top and that are no properties of
+	// the global object: of let, const and class, each once, in their order.
+	Lexical []Lexical
+}
+
+// Lexical is a name that let, const or class declares.
+type Lexical struct {
+	Name  string
+	Const bool // it cannot be assigned to
 }
 
 // Feed makes one script of what is fed to a session: it may await and return at
@@ -48,11 +64,35 @@ func Feed(src, importer string, o Options) (Script, error) {
 	if err := p.run(o, func() { p.list("") }); err != nil {
 		return Script{}, err
 	}
-	edits := p.importer(importer)
-	if !p.found.awaits && !p.returns {
-		return Script{Source: apply(src, edits)}, nil
+	edits, call := p.importer(importer), p.found.awaits || p.returns
+	s := Script{Call: call}
+	for _, n := range p.feed.order {
+		if p.names[n] == declareLexical {
+			s.Lexical = append(s.Lexical, Lexical{n, !call && p.feed.constants[n]})
+		}
 	}
-	return Script{Source: p.feedSource(edits), Call: true}, nil
+	if call {
+		s.Source = p.feedSource(edits)
+	} else {
+		s.Source = apply(src, edits)
+	}
+	return s, nil
+}
+
+// Identifier tells whether a text is one name of the language, as a declaration
+// has it, and nothing else.
+func Identifier(text string) (is bool) {
+	l := lexer{src: text, idents: map[string]bool{}}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ours := r.(bailout); !ours {
+				panic(r)
+			}
+			is = false
+		}
+	}()
+	l.next()
+	return l.tok.kind == name && l.tok.from == 0 && l.tok.to == len(text) && l.tok.text == text && !reserved[text]
 }
 
 // Imports puts the importer of Feed in the place of import(…) and leaves the

@@ -211,7 +211,7 @@ func (p *parser) declare(n string, how declare) {
 		*p.exports = append(*p.exports, n)
 	}
 	if p.feed != nil {
-		p.feed.declare(n, how, again)
+		p.feed.declare(n, how, again, p.constant)
 	}
 }
 

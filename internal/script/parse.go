@@ -45,6 +45,8 @@ type parser struct {
 	start  int  // where the expression statement begins that is read; -1 otherwise
 	strict bool // of a module: yield and let are no names
 	waits  bool // await is an operator at the top
+	// constant says that what is declared now is a const.
+	constant bool
 }
 
 // bailout carries an error out of the parser.
@@ -412,6 +414,8 @@ func (p *parser) declarationList(loop bool) {
 	if p.is("var") {
 		how = declareVar
 	}
+	around := p.constant
+	p.constant = p.is("const")
 	p.beginDeclaration(how, loop)
 	p.advance()
 	for {
@@ -420,6 +424,7 @@ func (p *parser) declarationList(loop bool) {
 			p.assignment(!loop)
 		}
 		if !p.take(",") {
+			p.constant = around
 			return
 		}
 	}

@@ -165,7 +165,9 @@ func (d *Document) Validate() error {
 		known[p.SPDXID] = true
 		want(p.Name != "" && p.DownloadLocation != "" && p.CopyrightText != "", "package %q: a field is empty", p.SPDXID)
 		for _, l := range []string{p.LicenseConcluded, p.LicenseDeclared} {
-			want(slices.Contains(Allowed, l), "package %q: licence %q", p.SPDXID, l)
+			for part := range strings.SplitSeq(l, " AND ") {
+				want(slices.Contains(Allowed, part), "package %q: licence %q", p.SPDXID, l)
+			}
 		}
 		for _, c := range p.Checksums {
 			want(c.Algorithm == "SHA256" && sumForm.MatchString(c.Value), "package %q: checksum %v", p.SPDXID, c)

@@ -1,7 +1,9 @@
 package supply
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -113,6 +115,23 @@ func TestFind(t *testing.T) {
 		err := l.Find(m)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && m.Licence != "Apache-2.0" {
 			t.Errorf("%v: %v %q, want %q", files, err, m.Licence, want)
+		}
+	}
+}
+
+// A licence that a person has read is that very file; a byte more is another.
+func TestRead(t *testing.T) {
+	l, _ := licences(t)
+	text := "Some rights.\n"
+	Read[fmt.Sprintf("%x", sha256.Sum256([]byte(text)))] = "MIT AND ISC"
+	dir := t.TempDir()
+	for _, c := range [][2]string{{text, "MIT AND ISC"}, {text + "\n", ""}} {
+		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(c[0]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m := &Module{Path: "example.org/m", Version: "v1.0.0", Dir: dir}
+		if err := l.Find(m); m.Licence != c[1] || (err == nil) != (c[1] != "") {
+			t.Errorf("%q: %q %v", c[0], m.Licence, err)
 		}
 	}
 }

@@ -101,11 +101,7 @@ func (m *Open) put(e *encoder) {
 }
 
 func (m *Open) get(d *decoder) {
-	if len(d.b) < len(m.Seed) {
-		d.fail(malformed("seed"))
-		return
-	}
-	d.b = d.b[copy(m.Seed[:], d.b):]
+	d.seed(&m.Seed)
 	m.ClockMS, m.Frozen = d.enum(0, maxClock), d.flag()
 	m.Locale, m.Zone = d.text(maxKind), d.text(maxKind)
 	m.StrictEval, m.Allow, m.TimeoutMS = d.flag(), Globals(d.enum(0, uint64(globalsEnd-1))), d.num()
@@ -125,7 +121,72 @@ type EvalKind uint64
 const (
 	EvalScript EvalKind = 1 // the value of the last expression
 	EvalModule EvalKind = 2 // the namespace of a module
+	EvalFeed   EvalKind = 3 // as a script, but await and return may stand at its top
+	// EvalState evaluates nothing: it gives what feeds have left in the global scope,
+	// an array of arrays of kind ("let", "const", "var", "own"), name and value.
+	EvalState EvalKind = 4
+	// EvalRebuild evaluates nothing: it puts a state into a runtime that has none yet.
+	EvalRebuild EvalKind = 5
 )
+
+// Feed is what an Eval of the kind EvalFeed brings besides its source. All of it
+// is set before the source is looked at.
+type Feed struct {
+	Inputs Value     // an object: variables of the global scope; nil for none
+	JSON   string    // it as JSON, in its place
+	Seed   *[32]byte // of all random numbers from here on; nil leaves them as they go on
+	Clock  *uint64   // what the clock that stands says from here on, in ms since 1970
+}
+
+// Given tells whether there are inputs.
+func (f *Feed) Given() bool { return f.Inputs != nil || f.JSON != "" }
+
+func (f *Feed) put(e *encoder) {
+	if e.flag(f.Given()); f.Given() {
+		e.either(f.JSON, f.Inputs)
+	}
+	e.flag(f.Seed != nil)
+	if f.Seed != nil {
+		e.b = append(e.b, f.Seed[:]...)
+	}
+	e.clock(f.Clock)
+}
+
+func (f *Feed) get(d *decoder) {
+	if d.flag() {
+		f.JSON, f.Inputs = d.either()
+	}
+	if d.flag() {
+		f.Seed = new([32]byte)
+		d.seed(f.Seed)
+	}
+	f.Clock = d.clock()
+}
+
+// seed reads a seed, which has no length before it.
+func (d *decoder) seed(to *[32]byte) {
+	if len(d.b) < len(to) {
+		d.fail(malformed("seed"))
+		return
+	}
+	d.b = d.b[copy(to[:], d.b):]
+}
+
+// clock is a time that may be absent.
+func (e *encoder) clock(ms *uint64) {
+	e.flag(ms != nil)
+	if ms != nil {
+		e.enum(*ms, 0, maxClock)
+	}
+}
+
+func (d *decoder) clock() *uint64 {
+	if !d.flag() {
+		return nil
+	}
+	ms := d.enum(0, maxClock)
+	return &ms
+}
 
 // Eval asks for one evaluation, which Done answers.
 type Eval struct {
@@ -135,23 +196,42 @@ type Eval struct {
 	Source    string
 	TimeoutMS uint64 // soft timeout, 0 for the one of Open
 	Waves     bool   // Waiting says each time that only the host can go on
+	Feed      *Feed  // of EvalFeed, which always has one, and of no other kind
+	State     Value  // of EvalRebuild, likewise
 }
 
 // Type returns TypeEval.
 func (*Eval) Type() Type { return TypeEval }
 
 func (m *Eval) put(e *encoder) {
+	if (m.Kind == EvalFeed) != (m.Feed != nil) || (m.Kind == EvalRebuild) != (m.State != nil) {
+		e.fail(malformed("kind %d with a feed or state, or without", m.Kind))
+		return
+	}
 	e.num(m.ID)
-	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalModule))
+	e.enum(uint64(m.Kind), uint64(EvalScript), uint64(EvalRebuild))
 	e.text(m.Name, maxName)
 	e.text(m.Source, MaxPayload)
 	e.num(m.TimeoutMS)
 	e.flag(m.Waves)
+	switch m.Kind {
+	case EvalFeed:
+		m.Feed.put(e)
+	case EvalRebuild:
+		e.value(m.State)
+	}
 }
 
 func (m *Eval) get(d *decoder) {
-	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalModule)))
+	m.ID, m.Kind = d.num(), EvalKind(d.enum(uint64(EvalScript), uint64(EvalRebuild)))
 	m.Name, m.Source, m.TimeoutMS, m.Waves = d.text(maxName), d.text(MaxPayload), d.num(), d.flag()
+	switch m.Kind {
+	case EvalFeed:
+		m.Feed = new(Feed)
+		m.Feed.get(d)
+	case EvalRebuild:
+		m.State = d.value()
+	}
 }
 
 // Bind gives the guest a function of the host, which Bound answers.
@@ -205,12 +285,28 @@ func (d *decoder) outcome(body func()) *Failure {
 	return &Failure{d.kind(), d.text(maxName), d.text(maxMessage), d.text(maxMessage)}
 }
 
+// either is a value as JSON or, if that is empty, as it is.
+func (e *encoder) either(text string, v Value) {
+	e.text(text, MaxValue)
+	if text == "" {
+		e.value(v)
+	}
+}
+
+func (d *decoder) either() (text string, v Value) {
+	if text = d.text(MaxValue); text == "" {
+		v = d.value()
+	}
+	return text, v
+}
+
 // Answer settles one Call.
 type Answer struct {
 	CallID  uint64
 	Value   Value    // if Failure is nil and JSON empty
 	JSON    string   // a value as JSON, which an engine reads many times faster than Value
 	Failure *Failure // what the guest sees thrown
+	Clock   *uint64  // the clock that stands moves there first, in ms since 1970
 }
 
 // Type returns TypeAnswer.
@@ -218,21 +314,14 @@ func (*Answer) Type() Type { return TypeAnswer }
 
 func (m *Answer) put(e *encoder) {
 	e.num(m.CallID)
-	e.outcome(m.Failure, func() {
-		e.text(m.JSON, MaxValue)
-		if m.JSON == "" {
-			e.value(m.Value)
-		}
-	})
+	e.outcome(m.Failure, func() { e.either(m.JSON, m.Value) })
+	e.clock(m.Clock)
 }
 
 func (m *Answer) get(d *decoder) {
 	m.CallID = d.num()
-	m.Failure = d.outcome(func() {
-		if m.JSON = d.text(MaxValue); m.JSON == "" {
-			m.Value = d.value()
-		}
-	})
+	m.Failure = d.outcome(func() { m.JSON, m.Value = d.either() })
+	m.Clock = d.clock()
 }
 
 // Imported answers one Import.

@@ -60,12 +60,16 @@ var typeCases = map[string]struct {
 			Modules: []wire.Module{{Specifier: "a", Source: "export default 1"}, {Specifier: "b"}}, Resolves: true}},
 		[][]byte{make([]byte, 31), join(make([]byte, 32), 0, 2), join(make([]byte, 32), 0, 0, "", "", 0, 8, make([]byte, 11)), join(make([]byte, 32), 8_640_000_000_000_001, make([]byte, 16)),
 			join(make([]byte, 32), 0, 0, "", "", 0, 0, 0, make([]byte, 9), 1025, make([]byte, 2050)), join(make([]byte, 32), 0, 0, strings.Repeat("l", 41), make([]byte, 14))}},
-	"Eval": {[]wire.Message{&wire.Eval{Kind: wire.EvalScript}, &wire.Eval{ID: 1 << 63, Kind: wire.EvalModule, Name: "a.js", Source: "1 + 1 // é\x00", TimeoutMS: 30}},
-		[][]byte{join(1, 0, "", "", 0), join(1, 3, "", "", 0), join(1, 1, strings.Repeat("n", 1025), "", 0), join(1, 1, "", "\xff", 0), join(1, 1, "", "\xed\xa0\x80", 0)}},
+	"Eval": {[]wire.Message{&wire.Eval{Kind: wire.EvalScript}, &wire.Eval{ID: 1 << 63, Kind: wire.EvalModule, Name: "a.js", Source: "1 + 1 // é\x00", TimeoutMS: 30},
+		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{}}, &wire.Eval{ID: 7, Kind: wire.EvalFeed, Name: "f", Source: "await 1", Waves: true, Feed: &wire.Feed{Inputs: value(object("a", 1.0)), Seed: &[32]byte{1, 31: 2}, Clock: new(uint64)}},
+		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{JSON: `{"a":"\u00e9"}`, Clock: ms(8_640_000_000_000_000)}},
+		&wire.Eval{ID: 8, Kind: wire.EvalState}, &wire.Eval{ID: 9, Kind: wire.EvalRebuild, State: value([]any{[]any{"let", "a", 1.0}})}},
+		append(append(feeds(join(1, 3, "", "", 0, 0)), values(join(1, 5, "", "", 0, 0))...), join(1, 0, "", "", 0), join(1, 3, "", "", 0), join(1, 1, strings.Repeat("n", 1025), "", 0), join(1, 1, "", "\xff", 0), join(1, 1, "", "\xed\xa0\x80", 0), join(1, 4, "", "", 0, 0, 0), join(1, 6, "", "", 0, 0), join(1, 1, "", "", 0, 0, 0, 0, 0))},
 	"Bind":   {[]wire.Message{&wire.Bind{}, &wire.Bind{Token: 1<<64 - 1, Name: "fs.read", Async: true}}, [][]byte{join(1, "a", 2), join(1, strings.Repeat("n", 1025), 0), join(1, "\xc0\x80", 0)}},
 	"Revoke": {[]wire.Message{&wire.Revoke{}, &wire.Revoke{Token: 1<<64 - 1}}, [][]byte{bytes.Repeat([]byte{0x80}, 9), join(uvarint(1 << 63)[:9])}},
-	"Answer": {[]wire.Message{&wire.Answer{CallID: 1, Value: value("x")}, &wire.Answer{CallID: 2, Failure: failure}, &wire.Answer{Value: value(wire.Undefined{})}, &wire.Answer{CallID: 3, JSON: `{"a":[1,"\u00e9"]}`}},
-		append(append(failures(join(1)), values(join(1, 1, ""))...), join(1, 1, "", string(value(1.0)[:20])), join(1, 1, "\xff"), join(1, 1, "[]", string(value(1.0))), join(1, 1, 1<<40))},
+	"Answer": {[]wire.Message{&wire.Answer{CallID: 1, Value: value("x")}, &wire.Answer{CallID: 2, Failure: failure}, &wire.Answer{Value: value(wire.Undefined{})}, &wire.Answer{CallID: 3, JSON: `{"a":[1,"\u00e9"]}`},
+		&wire.Answer{CallID: 4, JSON: "[]", Clock: ms(1)}, &wire.Answer{CallID: 4, Failure: failure, Clock: ms(8_640_000_000_000_000)}},
+		append(append(failures(join(1)), values(join(1, 1, ""))...), join(1, 1, "", string(value(1.0)[:20])), join(1, 1, "\xff"), join(1, 1, "[]", string(value(1.0))), join(1, 1, 1<<40), join(1, 1, "[]", 2), join(1, 1, "[]", 1), join(1, 1, "[]", 1, 8_640_000_000_000_001), join(1, 0, "k", "", "", "", 1, []byte{0x81, 0}))},
 	"Imported": {[]wire.Message{&wire.Imported{CallID: 1, Name: "m", Source: "export {}"}, &wire.Imported{CallID: 2, Failure: failure}}, append(failures(join(1)), join(1, 1, "m"), join(1, 1, "\xff", "x"), join(1, 1, "m", "\xff"))},
 	"Close":    {[]wire.Message{&wire.Close{}}, [][]byte{{0}}},
 	"Transform": {[]wire.Message{&wire.Transform{Syntax: 1}, &wire.Transform{ID: 1 << 63, Name: "a.tsx", Syntax: 3, Factory: "h", Fragment: "F", Source: "<é/>"}},
@@ -100,6 +104,16 @@ func failures(head []byte) [][]byte {
 	return [][]byte{join(head, 2), join(head, 0), join(head, 0, "", "", "", ""), join(head, 0, "K", "", "", ""), join(head, 0, strings.Repeat("k", 41), "", "", ""), join(head, 0, "k", strings.Repeat("n", 1025), "", ""),
 		join(head, 0, "k", "\xff", "", ""), join(head, 0, "k", "", strings.Repeat("m", 16<<10+1), ""), join(head, 0, "k", "", "", strings.Repeat("s", 16<<10+1)), join(head, 0, "k", "", "")}
 }
+
+// feeds are hostile feeds behind a head.
+func feeds(head []byte) (all [][]byte) {
+	for _, p := range values(join(head, 1, "")) {
+		all = append(all, append(p, 0, 0))
+	}
+	return append(all, head, join(head, 2, 0, 0), join(head, 1, "\xff", 0, 0), join(head, 1, "{}", string(value(1.0)), 0, 0), join(head, 1, 1<<40), join(head, 0, 2, 0), join(head, 0, 0, 2), join(head, 0, 1, make([]byte, 31)), join(head, 0, 1, make([]byte, 32)), join(head, 0, 0, 1), join(head, 0, 0, 1, 8_640_000_000_000_001))
+}
+
+func ms(n uint64) *uint64 { return &n }
 
 func outcomes(head []byte) [][]byte { return append(values(join(head, 1)), failures(head)...) }
 
@@ -154,7 +168,8 @@ func TestOneFormOfNumbers(t *testing.T) {
 func TestAppendRefuses(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, m := range []wire.Message{
-		&wire.Eval{}, &wire.Eval{Kind: 9}, &wire.Eval{Kind: 1, Name: long}, &wire.Eval{Kind: 1, Source: "\xff"}, &wire.Eval{Kind: 1, Source: strings.Repeat(long, 16)},
+		&wire.Eval{}, &wire.Eval{Kind: 9}, &wire.Eval{Kind: wire.EvalFeed}, &wire.Eval{Kind: wire.EvalScript, Feed: &wire.Feed{}}, &wire.Eval{Kind: wire.EvalRebuild}, &wire.Eval{Kind: wire.EvalState, State: value(1.0)}, &wire.Eval{Kind: wire.EvalRebuild, State: value(1.0)[1:]}, &wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{Inputs: wire.Value{}}},
+		&wire.Eval{Kind: wire.EvalFeed, Feed: &wire.Feed{Clock: ms(1 << 63)}}, &wire.Answer{JSON: "[]", Clock: ms(1 << 63)}, &wire.Eval{Kind: 1, Name: long}, &wire.Eval{Kind: 1, Source: "\xff"}, &wire.Eval{Kind: 1, Source: strings.Repeat(long, 16)},
 		&wire.Bind{Name: long}, &wire.Answer{}, &wire.Answer{Value: value(1.0)[1:]}, &wire.Answer{Failure: &wire.Failure{}}, &wire.Answer{Failure: &wire.Failure{Kind: "k", Stack: long}},
 		&wire.Console{Level: 1, Text: []string{long}}, &wire.Console{Text: nil}, &wire.Console{Level: 1, Text: make([]string, 1025)},
 		&wire.Fatal{Kind: "No"}, &wire.WorkerHello{}, &wire.Open{Allow: 8}, &wire.Open{ClockMS: 1 << 60}, &wire.Import{Specifier: "\xed\xa0\x80"},

@@ -144,7 +144,7 @@ func (s *server) bootModules() error {
 		args = append(args, f)
 	}
 	if m.dispatch, err = s.script("modules.js", args); err != nil {
-		return fmt.Errorf("modules.js: %s", s.text(err))
+		return err
 	}
 	if !s.imports() {
 		return nil
@@ -230,7 +230,7 @@ func (s *server) wantImport(k *jsc.Call) (*jsc.Value, error) {
 	case !ok:
 		return s.throwOwn(refuse("TypeError", "the specifier of an import must be text of at most %d bytes", maxSpecifier))
 	case uint64(len(m.queue)+len(m.runs)+len(s.open)) >= s.options.Limits.InFlight:
-		return s.throwOwn(refuse("RangeError", "too many imports at one time"))
+		return s.throwOwn(refuse("RangeError", "more imports at one time than in_flight, %d", s.options.Limits.InFlight))
 	case number < 0:
 		m.queue = append(m.queue, wanted{id, nil, specifier, kind})
 	default:
@@ -436,7 +436,7 @@ func (m *module) numberExports() {
 // askHost asks the host for a module; the guest stands still.
 func (s *server) askHost(specifier, referrer string) (name, source string, err error) {
 	if s.lastCall >= s.options.Limits.HostCalls {
-		return "", "", refuse("RangeError", "too many calls of the host")
+		return "", "", refuse("RangeError", "more calls of the host than host_calls, %d", s.options.Limits.HostCalls)
 	}
 	s.lastCall++
 	s.used.Calls++

@@ -26,10 +26,12 @@ const (
 	opSame               // two values: whether they are one
 	opStray              // promise, reason: a rejection that nobody handles
 	opHelpers            // what modules.js needs of the script
+	opOurs               // the function that tells what bind has made
+	opTimed              // whether a timer is left
 	opsEnd
 )
 
-// boot runs the scripts of the guest's world and keeps what the last one gives.
+// boot runs the scripts of the guest's world and keeps what they give.
 func (s *server) boot() error {
 	o := s.options
 	var err error
@@ -58,11 +60,12 @@ func (s *server) boot() error {
 	if err != nil {
 		return err
 	}
-	args = append(args, list, s.codec.Look())
-	for _, name := range scripts {
-		if s.dispatch, err = s.script(name, args); err != nil {
-			return fmt.Errorf("%s: %s", name, s.text(err))
-		}
+	args = append(args, list, s.codec.Look(), s.codec.IsProxy())
+	if s.feeds.world, err = s.script("world.js", args); err != nil {
+		return err
+	}
+	if s.dispatch, err = s.script("runtime.js", args); err != nil {
+		return err
 	}
 	for _, a := range args { // Look's too
 		a.Release()
@@ -78,6 +81,9 @@ func (s *server) boot() error {
 		return err
 	}
 	if err := s.bootModules(); err != nil {
+		return err
+	}
+	if err := s.bootFeeds(); err != nil {
 		return err
 	}
 	if o.StrictEval {
@@ -97,7 +103,11 @@ func (s *server) script(name string, args []*jsc.Value) (*jsc.Value, error) {
 		return nil, err
 	}
 	defer function.Release()
-	return s.js.Call(function, nil, args...)
+	v, err := s.js.Call(function, nil, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", name, s.text(err))
+	}
+	return v, nil
 }
 
 // hiddenName is the source, in stacks, of what is evaluated for the guest later
@@ -145,15 +155,30 @@ func (s *server) ask(op int, args ...*jsc.Value) (*jsc.Value, error) {
 
 // result takes what an evaluation came to.
 func (s *server) result(k *jsc.Call) (*jsc.Value, error) {
-	s.value, s.failure = s.encode(k.Arg(0), s.options.Limits.ResultBytes)
+	s.value, s.failure = s.encode(k.Arg(0), "result_bytes", s.options.Limits.ResultBytes)
 	return nil, nil
 }
 
 // tooMuch are the reasons of a value that larger limits could let through.
 var tooMuch = []string{"depth", "nodes", "elements", "size", "stack"}
 
-// encode makes a value of at most so many bytes, or says why there is none.
-func (s *server) encode(v *jsc.Value, most uint64) (wire.Value, *wire.Failure) {
+// beyond says what is too much of a value, and which limit says so.
+func (s *server) beyond(r *bootstrap.Refused, limit string, most uint64) string {
+	switch l := &s.options.Limits; r.Reason {
+	case "depth":
+		return fmt.Sprintf("%s: more levels than depth, %d", r, l.Depth)
+	case "nodes":
+		return fmt.Sprintf("%s: more than nodes, %d", r, l.Nodes)
+	case "elements":
+		return fmt.Sprintf("%s: more than %d", r, l.Elements)
+	case "size":
+		return fmt.Sprintf("%s: more bytes than %s, %d", r, limit, most)
+	}
+	return r.Error()
+}
+
+// encode makes a value of at most so many bytes, by the limit of that name, or says why there is none.
+func (s *server) encode(v *jsc.Value, limit string, most uint64) (wire.Value, *wire.Failure) {
 	if value, ok := s.quick(false, v); ok && uint64(len(value)) <= most {
 		return value, nil
 	}
@@ -161,13 +186,13 @@ func (s *server) encode(v *jsc.Value, most uint64) (wire.Value, *wire.Failure) {
 	var refused *bootstrap.Refused
 	switch {
 	case errors.As(err, &refused) && slices.Contains(tooMuch, refused.Reason):
-		return nil, &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: refused.Error()}
+		return nil, &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: s.beyond(refused, limit, most)}
 	case err != nil:
 		return nil, &wire.Failure{Kind: "unsupported", Name: "TypeError", Message: err.Error()}
 	}
 	value, err := wire.AppendUTF16(nil, e.Words, e.Heap, e.Bytes)
 	if err != nil || uint64(len(value)) > most {
-		return nil, &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: "the value is too large"}
+		return nil, &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: s.beyond(&bootstrap.Refused{Reason: "size"}, limit, most)}
 	}
 	return value, nil
 }
@@ -224,16 +249,16 @@ func (s *server) callHost(k *jsc.Call) (*jsc.Value, error) {
 	case s.eval == 0:
 		return nil, errors.New("the host is called while an evaluation runs")
 	case s.lastCall >= limits.HostCalls:
-		return nil, errors.New("too many calls of the host")
+		return nil, fmt.Errorf("more calls of the host than host_calls, %d", limits.HostCalls)
 	case uint64(len(s.open)) >= limits.InFlight:
-		return nil, errors.New("too many calls of the host at one time")
+		return nil, fmt.Errorf("more calls of the host at one time than in_flight, %d", limits.InFlight)
 	}
 	args, failure := s.arguments(k)
 	if failure != nil {
 		return s.throw(failure)
 	}
 	if s.held+uint64(len(args)) > limits.ArgumentBytes {
-		return nil, errors.New("too many bytes in calls of the host at one time")
+		return nil, fmt.Errorf("more bytes in calls of the host at one time than argument_bytes, %d", limits.ArgumentBytes)
 	}
 	s.lastCall++
 	s.used.Calls++
@@ -262,6 +287,9 @@ func (s *server) broken(err error) error {
 
 // returned is the value of an answer, or its failure as what is thrown.
 func (s *server) returned(a *wire.Answer) (*jsc.Value, error) {
+	if err := s.moveClock(a.Clock); err != nil {
+		return nil, s.broken(err)
+	}
 	if a.Failure != nil {
 		return s.throw(a.Failure)
 	}

@@ -66,7 +66,7 @@ func (s *server) arguments(k *jsc.Call) (wire.Value, *wire.Failure) {
 			return value, nil
 		}
 	}
-	return s.encode(k.Arg(2), most)
+	return s.encode(k.Arg(2), "argument_bytes", most)
 }
 
 // made is the value of the guest for what wire calls plain.

@@ -271,7 +271,7 @@ func (s *server) exports(e *evaluation) error {
 		return err
 	}
 	defer v.Release()
-	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes)
+	s.value, s.failure = s.encode(v, "result_bytes", s.options.Limits.ResultBytes)
 	return nil
 }
 

@@ -18,9 +18,6 @@ import (
 //go:embed scripts/*.js
 var sources embed.FS
 
-// scripts of the guest's world in their order; the last one gives the dispatch.
-var scripts = []string{"world.js", "runtime.js"}
-
 // errEnd is the end of the conversation.
 var errEnd = io.EOF
 
@@ -56,6 +53,8 @@ type server struct {
 	limit    limit
 
 	modules   modules
+	feeds     feeds
+	begun     bool   // something was evaluated, or rebuilt
 	importing uint64 // number of the Import that is waited for
 	imported  *wire.Imported
 }
@@ -63,6 +62,7 @@ type server struct {
 // limit is the soft time limit of an evaluation: the guest's own time.
 type limit struct {
 	end    time.Time
+	every  time.Duration // the engine asks
 	fired  bool
 	paused time.Time // since when the host is waited for
 }
@@ -173,7 +173,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	case errors.Is(err, errConversation):
 		return err
 	case errors.Is(err, jsc.ErrTerminated):
-		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("more than %d ms", ms)}
+		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("it took longer than timeout_ms, %d ms", ms)}
 	case errors.As(err, &own):
 		done.Failure = refusedBy(own)
 	case err != nil:
@@ -197,6 +197,13 @@ var errConversation = errors.New("conversation")
 
 // run evaluates and pumps. What the guest came to is in parts or failure.
 func (s *server) run(m *wire.Eval) error {
+	switch m.Kind {
+	case wire.EvalState:
+		return s.state()
+	case wire.EvalRebuild:
+		return s.rebuild(m.State)
+	}
+	s.begun = true
 	if err := s.settlePending(); err != nil {
 		return err
 	}
@@ -211,6 +218,9 @@ func (s *server) run(m *wire.Eval) error {
 		if main != nil && main.over {
 			return s.exports(main)
 		}
+		if main == nil && !s.strayed && (s.value != nil || s.failure != nil) {
+			return nil // it has settled, and there is nothing to report
+		}
 		state, err := s.ask(opState)
 		if err != nil {
 			return err
@@ -220,35 +230,38 @@ func (s *server) run(m *wire.Eval) error {
 		if err != nil || settled && main == nil {
 			return err
 		}
-		if len(s.open) == 0 {
-			more, err := s.ask(opTick)
-			if err != nil {
-				return err
-			}
-			ran, err := more.Bool()
-			more.Release()
-			if err != nil {
-				return err
-			}
-			if ran {
-				continue
-			}
-			s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
-			return nil
-		}
-		if s.waves && len(s.pending) == 0 {
-			if err := s.out.Write(&wire.Waiting{EvalID: s.eval, Answers: s.answers}); err != nil {
-				return fmt.Errorf("%w: %w", errConversation, err)
-			}
-		}
-		answer, err := s.wait(0)
-		if err != nil {
-			return err
-		}
-		if err := s.settle(answer); err != nil {
+		if over, err := s.proceed(); err != nil || over {
 			return err
 		}
 	}
+}
+
+// proceed does what can bring a promise on: the next timer, or an answer of the
+// host's. It tells whether nothing can.
+func (s *server) proceed() (over bool, err error) {
+	if len(s.open) == 0 {
+		more, err := s.ask(opTick)
+		if err != nil {
+			return false, err
+		}
+		ran, err := more.Bool()
+		more.Release()
+		if err != nil || ran {
+			return false, err
+		}
+		s.failure = &wire.Failure{Kind: "never_settles", Name: "Error", Message: "the promise has nothing left that could settle it"}
+		return true, nil
+	}
+	if s.waves && len(s.pending) == 0 {
+		if err := s.out.Write(&wire.Waiting{EvalID: s.eval, Answers: s.answers}); err != nil {
+			return false, fmt.Errorf("%w: %w", errConversation, err)
+		}
+	}
+	answer, err := s.wait(0)
+	if err != nil {
+		return false, err
+	}
+	return false, s.settle(answer)
 }
 
 // launch evaluates a script, or begins a module, which runs later. It tells
@@ -258,6 +271,9 @@ func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	case wire.EvalModule:
 		main, err = s.beginModule(m.Name, m.Source)
 		return main, false, err
+	case wire.EvalFeed:
+		over, err = s.feed(m)
+		return nil, over, err
 	case wire.EvalScript:
 	default:
 		return nil, false, fmt.Errorf("%w: an evaluation of kind %d", errConversation, m.Kind)
@@ -266,18 +282,14 @@ func (s *server) launch(m *wire.Eval) (main *evaluation, over bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	s.feeds.unlisted = true
 	v, err := s.js.Evaluate(source, m.Name, 1)
 	if err != nil {
-		return nil, false, s.parsed(m, err)
+		return nil, false, s.parsed(m.Source, err)
 	}
 	defer v.Release()
-	if v.Type() == jsc.Object || s.strayed || s.imports() {
-		s.strayed = false
-		_, err = s.ask(opSettle, v)
-		return nil, false, err
-	}
-	s.value, s.failure = s.encode(v, s.options.Limits.ResultBytes) // no promise, and nothing to report
-	return nil, true, nil
+	over, err = s.came(v)
+	return nil, over, err
 }
 
 // settlePending gives the guest answers that came between evaluations.
@@ -302,6 +314,9 @@ func (s *server) settle(a *wire.Answer) error {
 	s.answers++
 	s.held -= size
 	id := s.js.Number(float64(a.CallID))
+	if err := s.moveClock(a.Clock); err != nil {
+		return err
+	}
 	args, err := s.answerArgs(a)
 	if err != nil {
 		return err
@@ -361,12 +376,24 @@ func keep(m *wire.Answer) *wire.Answer {
 // arm sets the soft time limit. The engine asks now and then, in terms of the
 // processor's time, whether it is over.
 func (s *server) arm(d time.Duration) {
-	s.limit = limit{end: time.Now().Add(d)}
-	every := min(d, 10*time.Millisecond)
-	s.js.SetTimeLimit(every, func() bool {
+	s.limit = limit{end: time.Now().Add(d), every: min(d, 10*time.Millisecond)}
+	s.watch()
+}
+
+// watch has the engine ask. It wakes a thread each time that the engine is
+// entered, so what runs no guest code does without, see unwatched.
+func (s *server) watch() {
+	s.js.SetTimeLimit(s.limit.every, func() bool {
 		s.limit.fired = !time.Now().Before(s.limit.end)
 		return s.limit.fired
 	})
+}
+
+// unwatched does what takes a bounded time and runs no guest code.
+func (s *server) unwatched(do func() error) error {
+	s.js.SetTimeLimit(0, nil)
+	defer s.watch()
+	return do()
 }
 
 // unparsed is the exception of a source that is no script.
@@ -377,9 +404,9 @@ func (u unparsed) Unwrap() error { return u.error }
 
 // parsed tells a source that is no script from one that threw, by the engine's
 // own parser: whatever a guest throws, it does not look like the former.
-func (s *server) parsed(m *wire.Eval, err error) error {
+func (s *server) parsed(source string, err error) error {
 	var thrown *jsc.Exception
-	if errors.As(err, &thrown) && !s.js.Parses(m.Source) {
+	if errors.As(err, &thrown) && !s.js.Parses(source) {
 		return unparsed{err}
 	}
 	return err
@@ -393,7 +420,9 @@ func (s *server) explain(err error) *wire.Failure {
 	}
 	defer thrown.Value.Release()
 	s.failure = nil
-	if _, err := s.ask(opExplain, thrown.Value); err != nil || s.failure == nil {
+	noProgram := s.js.Bool(errors.As(err, new(unparsed)))
+	defer noProgram.Release()
+	if _, err := s.ask(opExplain, thrown.Value, noProgram); err != nil || s.failure == nil {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
 	}
 	if errors.As(err, new(unparsed)) {

@@ -555,6 +555,8 @@
 			for (const name of ownKeys(guest.errors)) errorNames.set(guest.errors[name].prototype, name);
 			classes.set(guest.errors.Error.prototype, error);
 		},
+		isProxy: (v) => proxies && targets.has(v),
+		guest: () => guest,
 		limits(n, d, e, s) { maxNodes = n, maxDepth = d, maxElements = e, maxSize = s; },
 	})[name];
 })

@@ -1,12 +1,14 @@
 // Clock and chance: what a guest may know of time is what its host says, and
 // its random numbers come from the host's seed. What is absent unless it was
-// asked for is taken away here.
+// asked for is taken away here. It gives back a function that seeds anew and
+// moves a clock that stands.
 (function (result, call, fail, log, isProxy, settings, look) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, ownKeys } = Reflect
   const bindTo = Function.prototype.bind
-  const now = settings[1], frozen = settings[2] === 1, allow = settings[3]
+  let now = settings[1]
+  const frozen = settings[2] === 1, allow = settings[3]
 
   // shown is a function as a guest sees it: "[native code]", no way back.
   function shown(f, name, length) {
@@ -20,8 +22,7 @@
 
   // ---- chance: xoshiro128**, seeded by the host
 
-  let a = settings[4] ^ settings[8], b = settings[5] ^ settings[9], c = settings[6] ^ settings[10], d = settings[7] ^ settings[11]
-  if ((a | b | c | d) === 0) a = 1
+  let a = 0, b = 0, c = 0, d = 0
   const imul = Math.imul
   function next() {
     const x = imul(b, 5)
@@ -31,7 +32,12 @@
     d = (d << 11) | (d >>> 21)
     return result
   }
-  for (let i = 0; i < 16; i++) next()
+  function seed(s0, s1, s2, s3, s4, s5, s6, s7) {
+    a = s0 ^ s4; b = s1 ^ s5; c = s2 ^ s6; d = s3 ^ s7
+    if ((a | b | c | d) === 0) a = 1
+    for (let i = 0; i < 16; i++) next()
+  }
+  seed(settings[4], settings[5], settings[6], settings[7], settings[8], settings[9], settings[10], settings[11])
   method(Math, "random", () => ((next() >>> 5) * 67108864 + (next() >>> 6)) / 9007199254740992, 0)
 
   // ---- a clock that stands
@@ -82,4 +88,9 @@
   const optional = [["WebAssembly", 1], ["SharedArrayBuffer", 2], ["Atomics", 2], ["WeakRef", 4], ["FinalizationRegistry", 4]]
   for (let i = 0; i < optional.length; i++) if ((allow & optional[i][1]) === 0) remove(globalThis, optional[i][0])
   for (const name of ["performance", "ShadowRealm", "$vm", "Loader"]) remove(globalThis, name)
+
+  return (ms, s0, s1, s2, s3, s4, s5, s6, s7) => {
+    if (ms !== undefined) now = ms
+    if (s0 !== undefined) seed(s0, s1, s2, s3, s4, s5, s6, s7)
+  }
 })
