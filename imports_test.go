@@ -405,7 +405,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"init handles signals", "internal/cellinit/a.go", `import "os/signal"`, "may never import os/signal"},
 		{"its tests too", "internal/cellinit/a_test.go", `import "os/signal"`, "may never import os/signal"},
 		{"dot import", "internal/cell/a.go", `import . "os"`, "dot import"},
-		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in agent/store/natskv only"},
+		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue in the stores", "agent/store/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue's client", "agent/store/natskv/a.go", `import "github.com/nats-io/nats.go/jetstream"`, ""},
 		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, tests only"},

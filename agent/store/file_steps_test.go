@@ -92,6 +92,7 @@ func TestFileHolderStopped(t *testing.T) {
 	}
 }
 
+// holderStopped is long because of what may come after the step.
 func holderStopped(t *testing.T, step, then string) {
 	dir := filepath.Join(t.TempDir(), "s")
 	a, b := newStops(t, dir), newStops(t, dir)
@@ -190,6 +191,7 @@ func TestFileTakerStopped(t *testing.T) {
 	}
 }
 
+// takerStopped is long because of what the third may do.
 func takerStopped(t *testing.T, step, third string) {
 	dir := filepath.Join(t.TempDir(), "s")
 	a, b, c := newStops(t, dir), newStops(t, dir), newStops(t, dir)

@@ -277,7 +277,8 @@ func Kills(t *testing.T, st store.Store, place string, n int, takeover bool) {
 
 // Stops stops children with SIGSTOP before, within and after each kind of step, until
 // st has replaced them, and lets them go on. What a child is told is what came of
-// it. Time is how long a child that shows no life is waited for: st's TTL.
+// it. ttl is how long a child that shows no life is waited for. It is long because
+// of what each step may be told.
 func Stops(t *testing.T, st store.Store, place string, rounds int, ttl time.Duration) {
 	p := start(t, place)
 	kept := 0
