@@ -381,6 +381,10 @@ func (r *replay) answer(m *journal.Answer, blob []byte) error {
 	return nil
 }
 
+// refused tells whether the runtime did not take what is on record: the guest has
+// come to nothing then.
+func (r *replay) refused() bool { return r.err != nil && !errors.As(r.err, new(*js.Error)) }
+
 // outcome holds the end of a feed against what the guest came to.
 func (r *replay) outcome(m *journal.Outcome) error {
 	r.flush()
@@ -390,7 +394,7 @@ func (r *replay) outcome(m *journal.Outcome) error {
 		kind = string(failure.Kind)
 	}
 	switch {
-	case r.err == nil && !r.step.Done, kind != m.Kind:
+	case r.refused(), r.err == nil && !r.step.Done, kind != m.Kind:
 		return r.stopped()
 	}
 	var value js.Value
@@ -408,6 +412,9 @@ func (r *replay) open(m *journal.Feed) error {
 	r.flush()
 	s := r.s
 	f := s.feed
+	if r.refused() {
+		return r.stopped()
+	}
 	if f == nil { // loaded, not woken up
 		f = s.newFeed(m.Feed)
 		f.calls, f.bytes = r.calls, r.bytes

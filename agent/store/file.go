@@ -54,8 +54,9 @@ type fileStore struct {
 	noSync          bool
 	ttl             time.Duration
 	bells           bells
-	done, beaten    chan struct{} // Close was called; the last beat is over
-	use             sync.RWMutex  // held for reading while the folders are in use
+	done, beaten    chan struct{}     // Close was called; the last beat is over
+	use             sync.RWMutex      // held for reading while the folders are in use
+	hook            func(step string) // of tests: called between steps that others may see
 
 	mu     sync.Mutex
 	closed bool
@@ -127,6 +128,13 @@ func openRoot(dir string) (folder, error) {
 		return root, &api.FieldError{Field: "dir", Value: dir, Reason: fmt.Sprintf("must be a folder of this user with mode 0700; it is of user %d with mode %#o", st.Uid, st.Mode&0o777)}
 	}
 	return root, nil
+}
+
+// at is where a test may stop this process.
+func (s *fileStore) at(step string) {
+	if s.hook != nil {
+		s.hook(step)
+	}
 }
 
 func (s *fileStore) closeFolders() {
@@ -210,7 +218,7 @@ func (s *fileStore) try(k Key, o AcquireOptions, p *waiter) (*fileLease, error) 
 		case l != nil:
 			return s.took(l)
 		case err != nil || !again:
-			s.leave(k, d, errors.Is(err, ErrNotFound))
+			s.leave(k, d, true)
 			return nil, err
 		}
 	}
@@ -325,6 +333,7 @@ func (s *fileStore) next(k Key, d *folder, n, fence uint64, r *Record, settled b
 	}
 	l := &fileLease{s: s, key: k, fence: fence, d: d, n: n + 1, lost: make(chan struct{})}
 	if l.slot, err = w.fill(k, fence, false, settled, r); err == nil {
+		s.at("drafted")
 		var ok bool
 		if ok, err = w.follow(*d, n, r != nil && !s.noSync); ok {
 			l.file.Store(w.f)
@@ -373,6 +382,7 @@ func (s *fileStore) goOn(k Key, d *folder, n uint64, f *os.File, o AcquireOption
 			return nil, false, err
 		}
 	}
+	s.at("taken")
 	if claimed, err := readClaim(f); claimed || err != nil {
 		return nil, err == nil, err
 	}
@@ -391,11 +401,14 @@ func (s *fileStore) replaceHolder(k Key, d *folder, n uint64, f *os.File, o Acqu
 	if _, err := f.WriteAt([]byte{1, 0, 0, 0}, atClaim); err != nil {
 		return nil, false, err
 	}
+	s.at("claimed")
 	st, err := scan(f, math.MaxUint64)
 	if err != nil {
 		return nil, false, err
 	}
+	s.at("read")
 	end, err := s.agree(*d, n, st.seq)
+	s.at("agreed")
 	if err != nil {
 		return nil, errors.Is(err, unix.ENOENT), ignoreMissing(err)
 	}

@@ -14,7 +14,8 @@ var keepSource string
 
 // rootsSource are objects of the language that no property leads to.
 const rootsSource = `(() => {
-	const all = [function* () {}, async function () {}, async function* () {}, (function* () {})(), (async function* () {})(), [].values(), new Map().entries(), new Set().values(),
+	const { getPrototypeOf } = Object
+	const all = [getPrototypeOf(function* () {}), getPrototypeOf(async function () {}), getPrototypeOf(async function* () {}), (function* () {})(), (async function* () {})(), [].values(), new Map().entries(), new Set().values(),
 		""[Symbol.iterator](), "".matchAll(/a/g)]
 	if (typeof Iterator === "function") all.push(Iterator.from({ next() {} }), [].values().map((x) => x))
 	return all
