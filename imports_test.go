@@ -166,7 +166,7 @@ fence github.com/nats-io/nats-server/...: internal/queue tests
 never agent/store: net net/http
 never internal/queue: net net/http
 fence github.com/coder/websocket/...: nowhere
-fence github.com/modelcontextprotocol/...: internal/mcpserver tests
+fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 
