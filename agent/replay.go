@@ -417,6 +417,9 @@ func (r *replay) open(m *journal.Feed) error {
 	}
 	if f == nil { // loaded, not woken up
 		f = s.newFeed(m.Feed)
+		if f.restrict(s.catalog, m.Tools) != nil {
+			return r.diverged()
+		}
 		f.calls, f.bytes = r.calls, r.bytes
 		f.resumed, f.resumedErr = r.step, r.err
 		s.feed = f
