@@ -115,7 +115,7 @@ examples/approval:   agent agent/store
 examples/multitenant: agent agent/store
 examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
 examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
-examples/sharedbudget: . agent
+examples/sharedbudget: . agent js
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...

@@ -16,6 +16,7 @@ import (
 var once = []struct{ pkg, reason string }{
 	{"api", "plain data"},
 	{"internal/house", "reads sources"},
+	{"internal/jsc", "calls the engine in a process of its own, without a cell"},
 	{"internal/jsonschema", "judges values in memory"},
 	{"internal/jstoken", "reads text, and asks an engine in a cell what it makes of the same"},
 	{"internal/journal", "bytes, and a file of its own"},
@@ -30,6 +31,7 @@ var once = []struct{ pkg, reason string }{
 	{"internal/testenv/suite", "reads text"},
 	{"internal/transform", "rewrites text"},
 	{"internal/wire", "encodes and decodes values, in a process of little memory too"},
+	{"internal/worker/bootstrap", "code inside the engine, in a process of its own, without a cell"},
 	{"preflight", "reads text, and asks an engine in a cell what it makes of the same"},
 }
 

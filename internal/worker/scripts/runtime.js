@@ -7,8 +7,10 @@
 // gets to see are bound functions, which have no source text and no way back.
 //
 // Called with what Go does: result(value), call(index, sync, args), fail(kind,
-// name, message, stack), log(level, text), proxied(object); and the settings.
-(function (result, call, fail, log, proxied, settings) {
+// name, message, stack), log(level, text), proxied(object); the settings; look, and
+// what tells a Proxy without Go: of another realm, so it is for where no guest
+// code is below, and no error of that realm could reach one.
+(function (result, call, fail, log, proxied, settings, look, proxiedBelow) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below, isExtensible } = Reflect
@@ -127,11 +129,12 @@
   }
 
   // isPromise goes by the prototypes; what only looks like one subscribe finds out.
+  // Go asks alone.
   function isPromise(o) {
-    if (isProxy(o)) return false
+    if (proxiedBelow(o)) return false
     for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
       if (p === promises) return true
-      if (isProxy(p)) return false
+      if (proxiedBelow(p)) return false
     }
     return false
   }
