@@ -117,6 +117,7 @@ examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
 examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
 examples/sharedbudget: . agent js
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
@@ -156,7 +157,7 @@ fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal
 fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/nats.go/...: agent/store/natskv
-fence github.com/nats-io/nats-server/...: tests
+fence github.com/nats-io/nats-server/...: tests bench
 never agent/store: net net/http
 fence github.com/coder/websocket/...: nowhere
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
