@@ -47,6 +47,8 @@ const (
 	keySubject   shape = "$KV.{}_{}.{}" // bucket, key
 	keysSubjects shape = "$KV.{}_{}.*"  // bucket
 
+	signalSubject shape = "{}.sig.{}" // id
+
 	executorsName shape = "{}_executors"
 )
 

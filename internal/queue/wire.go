@@ -146,7 +146,8 @@ type stream struct {
 
 func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n name) (*stream, error) {
 	config.Name = n.s
-	config.AllowDirect = true
+	// With replicas only the first one knows for sure what is the last.
+	config.AllowDirect = q.o.Replicas == 1
 	config.Discard = jetstream.DiscardNew
 	config.Replicas = q.o.Replicas
 	config.Duplicates = 100 * time.Millisecond // numbers do what this would be for
