@@ -46,6 +46,18 @@ func (d *Delivery) Losses() int { return int(d.losses) }
 // ended, or the queue was closed. What runs for it has to end then.
 func (d *Delivery) Lost() <-chan struct{} { return d.lost }
 
+// close gives back what has not begun, without a loss, and ends the delivery.
+func (d *Delivery) close(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over == nil && !d.begun && d.last > 0 {
+		if err := d.write(ctx, &record{kind: kindReleased, tries: d.tries}); err != nil {
+			d.q.o.Log.Warn("queue: a job could not be given back", "id", d.Job.ID, "error", err)
+		}
+	}
+	d.loseLocked(ErrClosed)
+}
+
 func (d *Delivery) lose(why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

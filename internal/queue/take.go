@@ -91,8 +91,10 @@ func (q *Queue) stopTaking() {
 	}
 	active := slices.Collect(maps.Values(t.active))
 	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), step)
+	defer cancel()
 	for _, d := range active {
-		d.lose(ErrClosed) // it has a lock of its own, which comes first
+		d.close(ctx) // it has a lock of its own, which comes first
 	}
 }
 
