@@ -134,13 +134,8 @@ func life(t *testing.T, dir string, lines int) map[string][]string {
 func finals(t *testing.T, q *Queue) (count map[string]int, verdicts map[string]string) {
 	t.Helper()
 	count, verdicts = map[string]int{}, map[string]string{}
-	for from := uint64(1); ; {
-		m, err := q.events.next(t.Context(), q.fixed(eventsSubjects), from)
-		if errors.Is(err, errNone) {
-			return count, verdicts
-		}
+	for m, err := range q.events.scan(t.Context(), q.fixed(eventsSubjects), 1) {
 		must(t, err)
-		from = m.seq + 1
 		r, err := decodeRecord(m.body)
 		must(t, err)
 		if r.kind != kindFinished {
@@ -152,6 +147,7 @@ func finals(t *testing.T, q *Queue) (count map[string]int, verdicts map[string]s
 		must(t, err)
 		verdicts[id] = string(data)
 	}
+	return count, verdicts
 }
 
 // proves part of H-50 X-17

@@ -82,7 +82,7 @@ func (d *Delivery) write(ctx context.Context, r *record) error {
 	r.by, r.at, r.losses = d.q.instance, time.Now(), d.losses
 	body := r.encode()
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
-		num, err := d.q.publish(ctx, outgoing{to: d.control, body: body, cas: true, last: d.last})
+		num, err := d.q.publish(ctx, outgoing{to: d.control, body: body, cas: true, last: d.last, end: r.kind == kindFinished})
 		switch {
 		case err == nil:
 			d.last = num

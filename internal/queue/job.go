@@ -279,7 +279,7 @@ func (q *Queue) end(ctx context.Context, id string, last *control, result []byte
 			}
 			r.seq = max(newest.seq, last.seq) + 1
 		}
-		num, err = q.publish(ctx, outgoing{to: on, body: r.encode(), cas: true, last: num})
+		num, err = q.publish(ctx, outgoing{to: on, body: r.encode(), cas: true, last: num, end: true})
 		if err == nil {
 			return &control{*r, r.at, num}, nil
 		}

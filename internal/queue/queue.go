@@ -208,7 +208,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{o: o, space: o.Space, instance: rand.Text()}
 	q.ctx, q.cancel = context.WithCancelCause(context.Background())
-	q.hints.waiting = map[string]map[chan struct{}]struct{}{}
+	q.hints.waiting = map[string]map[chan struct{}]bool{}
 	err := q.connect(ctx)
 	if err == nil {
 		err = q.bind(ctx)

@@ -361,16 +361,10 @@ func (q *Queue) settleNow(ctx context.Context, id, cause string) (*control, erro
 // recover ends what a process before this one has left behind. Nobody else has the
 // folder, so whoever had taken something is gone.
 func (q *Queue) recover(ctx context.Context) error {
-	all := q.fixed(jobsSubjects)
-	for from := uint64(1); ; {
-		job, err := q.jobs.next(ctx, all, from)
-		if errors.Is(err, errNone) {
-			return nil
-		}
+	for job, err := range q.jobs.scan(ctx, q.fixed(jobsSubjects), 1) {
 		if err != nil {
 			return err
 		}
-		from = job.seq + 1
 		id := job.on.token(3)
 		last, err := q.control(ctx, id)
 		if errors.Is(err, errNone) {
@@ -395,4 +389,5 @@ func (q *Queue) recover(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
