@@ -386,7 +386,7 @@ func publicFunctions(t *testing.T) []string {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != "." && (base[0] == '.' || slices.Contains([]string{"internal", "cmd", "bench", "matrix", "examples", "testdata", "bin", "docs"}, base)) {
+			if base := d.Name(); name != "." && (base[0] == '.' || slices.Contains([]string{"internal", "cmd", "bench", "matrix", "examples", "testdata", "vendor", "bin", "docs"}, base)) {
 				return fs.SkipDir
 			}
 			return nil

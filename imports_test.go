@@ -121,8 +121,9 @@ examples/approval:   agent agent/store
 examples/multitenant: agent agent/store
 examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
 examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
-examples/sharedbudget: . agent
+examples/sharedbudget: . agent js
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
@@ -163,10 +164,12 @@ fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
 fence github.com/nats-io/nats-server/...: internal/queue tests
+fence github.com/nats-io/nats.go/...: agent/store/natskv
+fence github.com/nats-io/nats-server/...: tests bench
 never agent/store: net net/http
 never internal/queue: net net/http
 fence github.com/coder/websocket/...: nowhere
-fence github.com/modelcontextprotocol/...: internal/mcpserver tests
+fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 

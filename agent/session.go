@@ -43,6 +43,7 @@ type Session struct {
 	records []journal.Record // that were loaded, until they are replayed
 	gone    bool             // it was given back
 	resting *time.Timer
+	idle    sync.Mutex // held by rest while it has the turn
 }
 
 // SessionOptions say whose a session is and what it is given.
@@ -155,11 +156,22 @@ func (c *Catalog) bound() []string {
 	return names
 }
 
-// enter takes the session for one thing.
-func (s *Session) enter() error {
+// take takes the turn if nobody uses the session. That its worker is just being
+// given back is no use.
+func (s *Session) take() bool {
+	s.idle.Lock()
+	defer s.idle.Unlock()
 	select {
 	case <-s.turn:
+		return true
 	default:
+		return false
+	}
+}
+
+// enter takes the session for one thing.
+func (s *Session) enter() error {
+	if !s.take() {
 		if over := s.why(); over != nil {
 			return over
 		}
@@ -183,6 +195,8 @@ func (s *Session) leave() {
 
 // rest gives the worker of a session back that has paused too long.
 func (s *Session) rest() {
+	s.idle.Lock()
+	defer s.idle.Unlock()
 	select {
 	case <-s.turn:
 		s.drop()
@@ -280,9 +294,7 @@ func (s *Session) Close() error { return s.end(sessionFailed(SessionClosed, "by 
 
 // end gives the session back, once, whatever has ended it before.
 func (s *Session) end(why *SessionError, keep bool) error {
-	select {
-	case <-s.turn:
-	default:
+	if !s.take() {
 		if errors.Is(s.why(), SessionClosed) {
 			return nil // whoever has ended it is about to
 		}

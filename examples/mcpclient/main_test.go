@@ -16,7 +16,7 @@ import (
 //
 // proves part of T-15
 func TestMCPClientAsRoot(t *testing.T) {
-	out := testenv.Output(t, testenv.Built(t, "./examples/mcpclient", "./cmd/glovebox"))
+	out := testenv.Output(t, testenv.Built(t, "./examples/mcpclient"))
 	want := map[string]int{}
 	for _, w := range strings.Fields(text) {
 		want[w]++

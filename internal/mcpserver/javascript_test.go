@@ -249,7 +249,9 @@ func TestJavaScriptToolsAndGate(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	list, err := cs.ListTools(minute(t), nil)
-	if err != nil || !slices.ContainsFunc(list.Tools, func(tool *mcp.Tool) bool { return tool.Name == "javascript" && strings.Contains(tool.Description, "price") }) {
+	if err != nil || !slices.ContainsFunc(list.Tools, func(tool *mcp.Tool) bool {
+		return tool.Name == "javascript" && strings.Contains(tool.Description, "price")
+	}) {
 		t.Errorf("the description does not name the function: %v", err)
 	}
 	for name, args := range map[string]obj{"javascript": {"code": "/* forbidden */ 1"}, "run_code": {"language": "bash", "source": "# forbidden"}} {

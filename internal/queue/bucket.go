@@ -189,22 +189,24 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 func (b *Bucket) All(ctx context.Context) iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		all, err := b.q.build(keysSubjects, b.name)
-		for from := uint64(1); err == nil; {
-			var m *stored
-			if m, err = b.s.next(ctx, all, from); err != nil {
-				break
-			}
-			from = m.seq + 1
-			v, e := b.value(m)
-			if e != nil || !time.Now().Before(v.Expires) {
-				continue
-			}
-			if !yield(m.on.token(2), v) {
-				return
-			}
+		if err == nil {
+			err = b.each(ctx, all, yield)
 		}
-		if err != nil && !errors.Is(err, errNone) {
+		if err != nil {
 			b.q.o.Log.Warn("queue: a bucket cannot be read", "bucket", b.name, "error", err)
 		}
 	}
+}
+
+func (b *Bucket) each(ctx context.Context, all name, yield func(string, Value) bool) error {
+	for m, err := range b.s.scan(ctx, all, 1) {
+		if err != nil {
+			return err
+		}
+		v, err := b.value(m)
+		if err == nil && time.Now().Before(v.Expires) && !yield(m.on.token(2), v) {
+			return nil
+		}
+	}
+	return nil
 }

@@ -51,30 +51,31 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 			yield(Event{}, err)
 			return
 		}
-		rung := q.hints.add(id)
+		rung := q.hints.add(id, false)
 		defer q.hints.remove(id, rung)
-		from := q.hints.start(id, after)
-		for {
-			m, err := q.events.next(ctx, all, from)
-			if errors.Is(err, errNone) {
-				if err = q.await(ctx, id, rung); err == nil {
-					continue
+		for from := uint64(1); ; {
+			for m, err := range q.events.scan(ctx, all, from) {
+				var r *record
+				if err == nil {
+					r, err = decodeRecord(m.body)
+				}
+				if err != nil {
+					yield(Event{}, err)
+					return
+				}
+				from = m.seq + 1
+				if r.seq > after {
+					after = r.seq
+					if !yield(r.event(), nil) {
+						return
+					}
+				}
+				if r.kind == kindFinished {
+					return
 				}
 			}
-			var r *record
-			if err == nil {
-				r, err = decodeRecord(m.body)
-			}
-			if err != nil {
+			if err := q.await(ctx, id, rung); err != nil {
 				yield(Event{}, err)
-				return
-			}
-			from = m.seq + 1
-			if r.seq <= after {
-				continue
-			}
-			after = r.seq
-			if !yield(r.event(), nil) || r.kind == kindFinished {
 				return
 			}
 		}
@@ -83,6 +84,11 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 
 // await waits until there may be something new of a run, if there can be.
 func (q *Queue) await(ctx context.Context, id string, rung chan struct{}) error {
+	select {
+	case <-rung:
+		return nil
+	default:
+	}
 	if _, _, err := q.look(ctx, id); err != nil {
 		return err
 	}
@@ -99,7 +105,7 @@ func (q *Queue) await(ctx context.Context, id string, rung chan struct{}) error 
 // Wait returns the final event of a run, when it is there. The error is as that of
 // [Queue.Events].
 func (q *Queue) Wait(ctx context.Context, id string) (Event, error) {
-	rung := q.hints.add(id)
+	rung := q.hints.add(id, true)
 	defer q.hints.remove(id, rung)
 	for {
 		_, last, err := q.look(ctx, id)
@@ -184,17 +190,17 @@ func (q *Queue) position(ctx context.Context, num uint64) (int, error) {
 // what it is, and several of them are one.
 type hints struct {
 	mu      sync.Mutex
-	waiting map[string]map[chan struct{}]struct{}
+	waiting map[string]map[chan struct{}]bool // true: for the final event alone
 }
 
-func (h *hints) add(id string) chan struct{} {
+func (h *hints) add(id string, final bool) chan struct{} {
 	c := make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting[id] == nil {
-		h.waiting[id] = map[chan struct{}]struct{}{}
+		h.waiting[id] = map[chan struct{}]bool{}
 	}
-	h.waiting[id][c] = struct{}{}
+	h.waiting[id][c] = final
 	return c
 }
 
@@ -206,9 +212,6 @@ func (h *hints) remove(id string, c chan struct{}) {
 		delete(h.waiting, id)
 	}
 }
-
-// start is the number on the server from which events behind this one are read.
-func (h *hints) start(string, uint64) uint64 { return 1 }
 
 func ring(c chan struct{}) {
 	select {
@@ -231,9 +234,12 @@ func (h *hints) all() {
 // hint is called for each record that the server has stored.
 func (q *Queue) hint(m *nats.Msg) {
 	id := name{m.Subject}.token(2)
+	end := len(m.Header[endHeader]) > 0
 	q.hints.mu.Lock()
-	for c := range q.hints.waiting[id] {
-		ring(c)
+	for c, final := range q.hints.waiting[id] {
+		if end || !final {
+			ring(c)
+		}
 	}
 	q.hints.mu.Unlock()
 	if q.srv == nil {

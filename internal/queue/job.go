@@ -185,30 +185,37 @@ func (q *Queue) Status(ctx context.Context, id string) (Status, error) {
 }
 
 // look reads a job and the last record of its control. It has at least one of them.
-// The job is read first: it goes away only when there is a final event.
+// The job is read first: it is there until there is a final event.
 func (q *Queue) look(ctx context.Context, id string) (job *stored, last *control, err error) {
 	of, err := q.build(jobOfAnyone, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	job, err = q.jobs.last(ctx, of)
-	if err != nil && !errors.Is(err, errNone) {
-		return nil, nil, err
-	}
-	last, err = q.control(ctx, id)
-	switch {
-	case err == nil && job == nil && last.kind != kindFinished:
-		// The loss of power took the job: nobody will come back for it.
-		if last, err = q.settle(ctx, id, last, CauseLost); err != nil {
+	for try := 0; ; try++ {
+		job, err = q.jobs.last(ctx, of)
+		if err != nil && !errors.Is(err, errNone) {
 			return nil, nil, err
 		}
-	case errors.Is(err, errNone) && job == nil:
-		return nil, nil, ErrNotFound
-	case errors.Is(err, errNone):
-	case err != nil:
-		return nil, nil, err
+		last, err = q.control(ctx, id)
+		switch {
+		case errors.Is(err, errNone) && job == nil:
+			return nil, nil, ErrNotFound
+		case errors.Is(err, errNone):
+			return job, nil, nil
+		case err != nil:
+			return nil, nil, err
+		case job != nil || last.kind == kindFinished:
+			return job, last, nil
+		case try == 0: // it may have been accepted between the two
+		default:
+			// The loss of power took the job: nobody will come back for it.
+			last, err = q.settle(ctx, id, last, CauseLost)
+			if errors.Is(err, errConflict) {
+				err = nil
+			}
+			return nil, last, err
+		}
 	}
-	return job, last, nil
 }
 
 // control is the last record of a run's control, and its number on the server.
@@ -272,7 +279,7 @@ func (q *Queue) end(ctx context.Context, id string, last *control, result []byte
 			}
 			r.seq = max(newest.seq, last.seq) + 1
 		}
-		num, err = q.publish(ctx, outgoing{to: on, body: r.encode(), cas: true, last: num})
+		num, err = q.publish(ctx, outgoing{to: on, body: r.encode(), cas: true, last: num, end: true})
 		if err == nil {
 			return &control{*r, r.at, num}, nil
 		}

@@ -47,6 +47,10 @@ const (
 	keySubject   shape = "$KV.{}_{}.{}" // bucket, key
 	keysSubjects shape = "$KV.{}_{}.*"  // bucket
 
+	directSubject shape = "$JS.API.DIRECT.GET.{}" // a stream, in the place of the space
+
+	signalSubject shape = "{}.sig.{}" // id
+
 	executorsName shape = "{}_executors"
 )
 

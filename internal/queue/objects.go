@@ -287,16 +287,11 @@ func (o *Objects) List(ctx context.Context, owner string) ([]ObjectInfo, error) 
 		return nil, err
 	}
 	var all []ObjectInfo
-	for from := uint64(1); ; {
-		m, err := o.s.next(ctx, on, from)
-		if errors.Is(err, errNone) {
-			return all, nil
+	for m, err := range o.s.scan(ctx, on, 1) {
+		var info *ObjectInfo
+		if err == nil {
+			info, err = decodeInfo(m)
 		}
-		if err != nil {
-			return nil, err
-		}
-		from = m.seq + 1
-		info, err := decodeInfo(m)
 		switch {
 		case errors.Is(err, errNone) || err == nil && time.Since(info.Created) >= o.ttl:
 		case err != nil:
@@ -305,6 +300,7 @@ func (o *Objects) List(ctx context.Context, owner string) ([]ObjectInfo, error) 
 			all = append(all, *info)
 		}
 	}
+	return all, nil
 }
 
 // Runs are the objects of runs, which are kept as long as their events: programs,

@@ -51,7 +51,9 @@ var (
 	ErrOrder = errors.New("queue: out of order")
 	// ErrOver says that a run has its final event.
 	ErrOver = errors.New("queue: the run is over")
-	// ErrRunning says that an executor has the job.
+	// ErrBusy says that an executor has as many signals as it takes.
+	ErrBusy = errors.New("queue: busy")
+	// ErrRunning says that a run has not ended, or that an executor has the job.
 	ErrRunning = errors.New("queue: an executor has the job")
 )
 
@@ -206,7 +208,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{o: o, space: o.Space, instance: rand.Text()}
 	q.ctx, q.cancel = context.WithCancelCause(context.Background())
-	q.hints.waiting = map[string]map[chan struct{}]struct{}{}
+	q.hints.waiting = map[string]map[chan struct{}]bool{}
 	err := q.connect(ctx)
 	if err == nil {
 		err = q.bind(ctx)

@@ -37,6 +37,11 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), step)
 }
 
+// endHeader marks final events, so that a hint tells them apart.
+const endHeader = "Glovebox-End"
+
+var endValue = []string{"1"}
+
 type outgoing struct {
 	to   name
 	body []byte
@@ -44,6 +49,7 @@ type outgoing struct {
 	last uint64 // with cas: the last message's number on the subject, 0 for none
 	on   name   // with cas: on this subject instead
 	ttl  time.Duration
+	end  bool // the final event: those who wait for it alone are told
 }
 
 // publish writes a message and returns its number. The error is errConflict, or
@@ -62,7 +68,11 @@ func (q *Queue) publish(ctx context.Context, m outgoing) (uint64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, step)
 	defer cancel()
-	ack, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: m.to.s, Data: m.body}, opts...)
+	msg := &nats.Msg{Subject: m.to.s, Data: m.body}
+	if m.end {
+		msg.Header = nats.Header{endHeader: endValue}
+	}
+	ack, err := q.js.PublishMsg(ctx, msg, opts...)
 	if err != nil {
 		return 0, publishError(err)
 	}
@@ -140,13 +150,16 @@ func (s *stream) erase(ctx context.Context, seq uint64) error {
 
 // stream is one that is there.
 type stream struct {
-	name name
-	js   jetstream.Stream
+	name   name
+	js     jetstream.Stream
+	nc     *nats.Conn
+	direct name // where batches are asked for; empty if that is not sure to be the last
 }
 
 func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n name) (*stream, error) {
 	config.Name = n.s
-	config.AllowDirect = true
+	// With replicas only the first one knows for sure what is the last.
+	config.AllowDirect = q.o.Replicas == 1
 	config.Discard = jetstream.DiscardNew
 	config.Replicas = q.o.Replicas
 	config.Duplicates = 100 * time.Millisecond // numbers do what this would be for
@@ -159,7 +172,11 @@ func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n nam
 	if err != nil {
 		return nil, fmt.Errorf("queue: stream %s: %w", n.s, err)
 	}
-	return &stream{n, s}, nil
+	made := &stream{name: n, js: s, nc: q.nc}
+	if config.AllowDirect {
+		made.direct, err = build(directSubject, n.s)
+	}
+	return made, err
 }
 
 // eraseAll deletes all messages on a subject, and writes over their bytes. An object

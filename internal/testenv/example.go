@@ -8,25 +8,23 @@ import (
 )
 
 // Built returns the path of a program of this repository, built as its users
-// build it, with glovebox-init and glovebox-js beside it; beside are further
-// packages whose programs lie there too.
-func Built(t testing.TB, pkg string, beside ...string) string {
+// build it, with glovebox, glovebox-init and glovebox-js beside it.
+func Built(t testing.TB, pkg string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, p := range append([]string{pkg}, beside...) {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(p)), p)
-		cmd.Dir = Root()
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
+	path := filepath.Join(dir, filepath.Base(pkg))
+	cmd := exec.Command("go", "build", "-o", path, pkg)
+	cmd.Dir = Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
-	for name, path := range map[string]string{"glovebox-init": Init(), "glovebox-js": Worker()} {
+	for name, path := range map[string]string{"glovebox": Command(), "glovebox-init": Init(), "glovebox-js": Worker()} {
 		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, filepath.Base(pkg))
+	return path
 }
 
 // Output runs a program to its end and returns what it wrote to stdout; with a
