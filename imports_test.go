@@ -163,9 +163,7 @@ fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal
 fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
-fence github.com/nats-io/nats-server/...: internal/queue tests
-fence github.com/nats-io/nats.go/...: agent/store/natskv
-fence github.com/nats-io/nats-server/...: tests bench
+fence github.com/nats-io/nats-server/...: internal/queue bench tests
 never agent/store: net net/http
 never internal/queue: net net/http
 fence github.com/coder/websocket/...: nowhere
@@ -411,7 +409,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue in the stores", "agent/store/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue's client", "agent/store/natskv/a.go", `import "github.com/nats-io/nats.go/jetstream"`, ""},
-		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, tests only"},
+		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, bench, tests only"},
 		{"queue's server in a test", "agent/store/natskv/a_test.go", `import "github.com/nats-io/nats-server/v2/server"`, ""},
 		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in nowhere only"},
 		{"cgo", "internal/cell/a.go", `import "C"`, "belongs in nowhere only"},
