@@ -66,7 +66,7 @@ type feed struct {
 	open    map[uint64]*openCall // by their number in the journal
 	active  int                  // tools that run
 	done    chan finished
-	ctx     context.Context // of tools that run
+	work    *work // of tools that run
 	calls   int64
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
@@ -123,7 +123,8 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	}
 	s.feed = ready.feed
 	s.feed.run, s.feed.whole = o.RunTools, whole
-	record := journal.Record{Type: journal.TypeFeed, Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code)}, Blob: ready.blob}
+	record := journal.Record{Type: journal.TypeFeed, Blob: ready.blob,
+		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools}}
 	if err := s.append(record); err != nil {
 		s.feed = nil
 		return nil, err
@@ -188,13 +189,20 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 // inputs.
 const maxFeedSource = 8 << 20
 
+// maxFeedTools is the length of a list of tools in bytes: it is on record.
+const maxFeedTools = 32 << 10
+
 // restrict takes the list of tools of a feed.
 func (f *feed) restrict(c *Catalog, names []string) error {
 	if names == nil {
 		return nil
 	}
 	f.allowed = map[string]bool{searchName: c.lazy, describeName: c.lazy}
+	length := 0
 	for _, name := range names {
+		if length += len(name) + 3; length > maxFeedTools {
+			return fieldError("tools", len(names), "their names must be at most %d bytes together", maxFeedTools)
+		}
 		if c.index[name] == nil {
 			return fieldError("tools", shown(name), "is no tool of the session")
 		}
@@ -312,11 +320,7 @@ func (s *Session) console(level js.Level, text string) {
 // on with answers that nobody has.
 func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, error) {
 	f := s.feed
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.ctx = work
-	wait := time.NewTimer(time.Duration(s.pool.limits.FeedWaitMS) * time.Millisecond)
-	defer wait.Stop()
+	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for {
 		if err != nil {
 			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
@@ -332,7 +336,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 			return s.void(err2)
 		}
 		if len(replies) == 0 && f.active > 0 {
-			if replies, err2 = s.await(ctx, wait.C); err2 != nil {
+			if replies, err2 = s.await(ctx); err2 != nil {
 				return s.void(err2)
 			}
 		}

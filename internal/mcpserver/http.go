@@ -318,18 +318,18 @@ func (h *web) readBody(w http.ResponseWriter, r *http.Request) *refused {
 func (c *client) admit() (done func(), no *refused) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := c.sessions
+	open := c.pending
 	for range c.mcp.Sessions() {
 		open++
 	}
 	if open >= c.s.o.Sessions {
 		return nil, &refused{http.StatusTooManyRequests, fmt.Sprintf("a client may have %d sessions; end one", c.s.o.Sessions)}
 	}
-	c.sessions++
+	c.pending++
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.sessions--
+		c.pending--
 	}, nil
 }
 
