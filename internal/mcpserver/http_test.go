@@ -126,7 +126,7 @@ func head(addr, first string, lines ...string) string {
 }
 
 // Every request that names another server, comes from a page, or has no token is
-// refused before its body is read, whatever the route.
+// refused before its body is read, whatever the route. It is long because of its cases.
 //
 // proves part of H-67
 func TestHostOriginToken(t *testing.T) {
