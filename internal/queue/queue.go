@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -189,6 +190,9 @@ type Queue struct {
 	hints        hints
 	spaceLeft    spaceLeft
 	taking       taking
+	ahead        atomic.Int64 // how much the store's clock is ahead of this one's, in ns
+	agedMu       sync.Mutex
+	aged         []*aged
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
@@ -258,6 +262,8 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	q.keep(&aged{s: q.events, all: q.fixed(eventsSubjects), over: byAge(q.o.Retention)}, q.o.Retention)
+	q.work.Go(q.sweeps)
 	return nil
 }
 

@@ -228,7 +228,7 @@ func (q *Queue) Take(ctx context.Context) (*Delivery, error) {
 		switch {
 		case msg == nil:
 		case err == nil:
-			_ = msg.Ack()
+			q.done(msg)
 		default:
 			_ = msg.NakWithDelay(time.Second)
 		}
