@@ -196,6 +196,8 @@ type Queue struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
+	workMu sync.Mutex
+	ended  bool
 	work   sync.WaitGroup
 	once   sync.Once
 }
@@ -263,7 +265,7 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 		}
 	}
 	q.keep(&aged{s: q.events, all: q.fixed(eventsSubjects), over: byAge(q.o.Retention)}, q.o.Retention)
-	q.work.Go(q.sweeps)
+	q.background(q.sweeps)
 	return nil
 }
 
@@ -279,6 +281,9 @@ func (q *Queue) Close() error {
 	q.once.Do(func() {
 		q.cancel(ErrClosed)
 		q.stopTaking()
+		q.workMu.Lock()
+		q.ended = true
+		q.workMu.Unlock()
 		q.work.Wait()
 		if q.nc != nil {
 			q.nc.Close()
@@ -292,6 +297,16 @@ func (q *Queue) Close() error {
 		}
 	})
 	return err
+}
+
+// background is for what Close waits for. After that it is left: nothing depends on
+// its being done.
+func (q *Queue) background(f func()) {
+	q.workMu.Lock()
+	defer q.workMu.Unlock()
+	if !q.ended {
+		q.work.Go(f)
+	}
 }
 
 // Err says what keeps the queue from working: nil, [ErrClosed], [ErrFull] when the

@@ -100,7 +100,7 @@ func (a *aged) sweep(ctx context.Context, now time.Time) error {
 // only acknowledged stays on the disk for a while. If this process is lost between,
 // the job comes again, and is over.
 func (q *Queue) done(msg jetstream.Msg) {
-	q.work.Go(func() {
+	q.background(func() {
 		ctx, cancel := bounded(q.ctx)
 		defer cancel()
 		if meta, err := msg.Metadata(); err == nil {
