@@ -63,6 +63,10 @@ func (q *Queue) Bucket(ctx context.Context, bucket string, o BucketOptions) (*Bu
 	if err != nil {
 		return nil, err
 	}
+	q.keep(&aged{s: b.s, all: all, every: true, over: func(m *stored, now time.Time) bool {
+		v, err := b.value(m)
+		return err != nil || !now.Before(v.Expires)
+	}}, b.o.TTL)
 	return b, nil
 }
 
@@ -104,7 +108,7 @@ func (b *Bucket) read(ctx context.Context, key string) (Value, error) {
 // Get reads a value. The error is [ErrNotFound], [ErrName] or one of NATS.
 func (b *Bucket) Get(ctx context.Context, key string) (Value, error) {
 	v, err := b.read(ctx, key)
-	if errors.Is(err, errNone) || err == nil && !time.Now().Before(v.Expires) {
+	if errors.Is(err, errNone) || err == nil && !b.q.now().Before(v.Expires) {
 		return Value{}, ErrNotFound
 	}
 	return v, err
@@ -124,7 +128,7 @@ func (b *Bucket) Create(ctx context.Context, key string, data []byte, ttl time.D
 		old.Revision = 0
 	case err != nil:
 		return 0, err
-	case time.Now().Before(old.Expires):
+	case b.q.now().Before(old.Expires):
 		return 0, ErrExists
 	}
 	revision, err = b.write(ctx, key, data, old.Revision, ttl)
@@ -204,7 +208,7 @@ func (b *Bucket) each(ctx context.Context, all name, yield func(string, Value) b
 			return err
 		}
 		v, err := b.value(m)
-		if err == nil && time.Now().Before(v.Expires) && !yield(m.on.token(2), v) {
+		if err == nil && b.q.now().Before(v.Expires) && !yield(m.on.token(2), v) {
 			return nil
 		}
 	}

@@ -172,7 +172,7 @@ func (b *Bucket) counter(ctx context.Context, key string, window time.Duration) 
 	case !errors.Is(err, errNone):
 		return nil, 0, err
 	}
-	n.roll(time.Now(), window)
+	n.roll(b.q.now(), window)
 	return n, v.Revision, nil
 }
 

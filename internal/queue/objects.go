@@ -51,6 +51,7 @@ func (q *Queue) Objects(ctx context.Context, bucket string, ttl time.Duration, m
 	if err != nil {
 		return nil, err
 	}
+	q.keep(&aged{s: o.s, all: all, over: byAge(ttl)}, ttl)
 	return o, nil
 }
 
@@ -129,7 +130,7 @@ func (o *Objects) there(ctx context.Context, on name, r io.Reader) (bool, error)
 	}
 	info, err := decodeInfo(m)
 	switch {
-	case errors.Is(err, errNone) && time.Since(m.at) > abandoned, err == nil && time.Since(info.Created) >= o.ttl:
+	case errors.Is(err, errNone) && o.q.now().Sub(m.at) > abandoned, err == nil && o.q.now().Sub(info.Created) >= o.ttl:
 		return false, o.s.eraseAll(ctx, on)
 	case errors.Is(err, errNone):
 		return false, fmt.Errorf("%w: it is being written", ErrExists)
@@ -208,7 +209,7 @@ func (o *Objects) Get(ctx context.Context, owner, object string) (*Object, error
 		return nil, ErrNotFound
 	case err != nil:
 		return nil, err
-	case time.Since(info.Created) >= o.ttl:
+	case o.q.now().Sub(info.Created) >= o.ttl:
 		return nil, ErrNotFound
 	}
 	return &Object{ObjectInfo: *info, ctx: ctx, s: o.s, on: on, next: 1, sum: sha256.New()}, nil
@@ -293,7 +294,7 @@ func (o *Objects) List(ctx context.Context, owner string) ([]ObjectInfo, error) 
 			info, err = decodeInfo(m)
 		}
 		switch {
-		case errors.Is(err, errNone) || err == nil && time.Since(info.Created) >= o.ttl:
+		case errors.Is(err, errNone) || err == nil && o.q.now().Sub(info.Created) >= o.ttl:
 		case err != nil:
 			return nil, err
 		default:

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -189,9 +190,14 @@ type Queue struct {
 	hints        hints
 	spaceLeft    spaceLeft
 	taking       taking
+	ahead        atomic.Int64 // how much the store's clock is ahead of this one's, in ns
+	agedMu       sync.Mutex
+	aged         []*aged
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
+	workMu sync.Mutex
+	ended  bool
 	work   sync.WaitGroup
 	once   sync.Once
 }
@@ -258,6 +264,8 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	q.keep(&aged{s: q.events, all: q.fixed(eventsSubjects), over: byAge(q.o.Retention)}, q.o.Retention)
+	q.background(q.sweeps)
 	return nil
 }
 
@@ -273,6 +281,9 @@ func (q *Queue) Close() error {
 	q.once.Do(func() {
 		q.cancel(ErrClosed)
 		q.stopTaking()
+		q.workMu.Lock()
+		q.ended = true
+		q.workMu.Unlock()
 		q.work.Wait()
 		if q.nc != nil {
 			q.nc.Close()
@@ -286,6 +297,16 @@ func (q *Queue) Close() error {
 		}
 	})
 	return err
+}
+
+// background is for what Close waits for. After that it is left: nothing depends on
+// its being done.
+func (q *Queue) background(f func()) {
+	q.workMu.Lock()
+	defer q.workMu.Unlock()
+	if !q.ended {
+		q.work.Go(f)
+	}
 }
 
 // Err says what keeps the queue from working: nil, [ErrClosed], [ErrFull] when the

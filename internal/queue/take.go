@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -17,7 +18,8 @@ import (
 // that nobody has taken, by client, and those that were taken.
 type taking struct {
 	mu      sync.Mutex
-	from    jetstream.ConsumeContext // nil before the first Take
+	server  jetstream.Consumer       // nil before the first Take
+	from    jetstream.ConsumeContext // nil with an external server
 	waiting map[string]*item         // by id
 	clients map[string][]*item
 	turns   []string // clients that have something, the next first
@@ -33,14 +35,14 @@ type item struct {
 	msg        jetstream.Msg
 }
 
-// window is how many jobs are at hand: an embedded queue has no other executor that
-// could want them, and can let clients take turns among all.
-func (q *Queue) window() int {
-	if q.srv == nil {
-		return 1
-	}
-	return min(q.o.MaxJobs, 256)
+func newItem(msg jetstream.Msg) *item {
+	subject := name{msg.Subject()}
+	return &item{id: subject.token(3), client: subject.token(2), msg: msg}
 }
+
+// window is how many jobs are at hand, so that clients take turns. No other executor
+// could want them: the server is in this process.
+func (q *Queue) window() int { return min(q.o.MaxJobs, 256) }
 
 // startTaking asks the server for jobs, at the first Take.
 func (q *Queue) startTaking(ctx context.Context) error {
@@ -50,7 +52,7 @@ func (q *Queue) startTaking(ctx context.Context) error {
 	if t.closed {
 		return ErrClosed
 	}
-	if t.from != nil {
+	if t.server != nil {
 		return nil
 	}
 	t.waiting, t.clients, t.active = map[string]*item{}, map[string][]*item{}, map[string]*Delivery{}
@@ -70,11 +72,13 @@ func (q *Queue) startTaking(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.from, err = c.Consume(q.arrived, jetstream.PullMaxMessages(q.window()))
-	if err != nil {
-		return err
+	if q.srv != nil {
+		if t.from, err = c.Consume(q.arrived, jetstream.PullMaxMessages(q.window())); err != nil {
+			return err
+		}
 	}
-	q.work.Go(q.beat)
+	t.server = c
+	q.background(q.beat)
 	return nil
 }
 
@@ -101,8 +105,7 @@ func (q *Queue) stopTaking() {
 // arrived is called for each job that the server delivers, one at a time.
 func (q *Queue) arrived(msg jetstream.Msg) {
 	t := &q.taking
-	subject := name{msg.Subject()}
-	it := &item{id: subject.token(3), client: subject.token(2), msg: msg}
+	it := newItem(msg)
 	t.mu.Lock()
 	for {
 		if t.closed {
@@ -143,6 +146,9 @@ func (q *Queue) arrived(msg jetstream.Msg) {
 
 // pop takes the next job of the client whose turn it is.
 func (q *Queue) pop(ctx context.Context) (*item, error) {
+	if q.srv == nil {
+		return q.fetch(ctx)
+	}
 	t := &q.taking
 	for {
 		t.mu.Lock()
@@ -175,6 +181,65 @@ func (q *Queue) pop(ctx context.Context) (*item, error) {
 			return nil, ErrClosed
 		}
 	}
+}
+
+// fetchWait is how long the server is asked at once.
+const fetchWait = 5 * time.Second
+
+// fetch asks an external server for one job, and for none that is not wanted now:
+// other machines could run it.
+func (q *Queue) fetch(ctx context.Context) (*item, error) {
+	for {
+		some, err := q.taking.server.Fetch(1, jetstream.FetchMaxWait(fetchWait))
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case msg := <-some.Messages():
+			if it := q.fetched(msg); it != nil {
+				return it, nil
+			}
+			if err := some.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
+				return nil, err
+			}
+			continue
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-q.ctx.Done():
+			err = ErrClosed
+		}
+		q.background(func() { // it may come all the same
+			select {
+			case msg := <-some.Messages():
+				if msg != nil {
+					_ = msg.Nak()
+				}
+			case <-q.ctx.Done():
+			}
+		})
+		return nil, err
+	}
+}
+
+// fetched makes a job one that is taken, unless it is none, or held here already.
+func (q *Queue) fetched(msg jetstream.Msg) *item {
+	if msg == nil {
+		return nil
+	}
+	t := &q.taking
+	it := newItem(msg)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch d := t.active[it.id]; {
+	case t.closed:
+		_ = msg.Nak()
+		return nil
+	case d != nil: // it was late with its sign of life
+		d.msg = msg
+		return nil
+	}
+	t.active[it.id] = newDelivery(q, msg)
+	return it
 }
 
 // beat tells the server of each job at hand that it is in work.
@@ -228,7 +293,7 @@ func (q *Queue) Take(ctx context.Context) (*Delivery, error) {
 		switch {
 		case msg == nil:
 		case err == nil:
-			_ = msg.Ack()
+			q.done(msg)
 		default:
 			_ = msg.NakWithDelay(time.Second)
 		}

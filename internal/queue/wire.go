@@ -172,6 +172,9 @@ func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n nam
 	if err != nil {
 		return nil, fmt.Errorf("queue: stream %s: %w", n.s, err)
 	}
+	if info := s.CachedInfo(); q.srv == nil && !info.TimeStamp.IsZero() {
+		q.ahead.Store(int64(time.Until(info.TimeStamp)))
+	}
 	made := &stream{name: n, js: s, nc: q.nc}
 	if config.AllowDirect {
 		made.direct, err = build(directSubject, n.s)
