@@ -31,6 +31,9 @@ build: ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of thei
 	$(BUILD) -o bin/glovebox-js ./cmd/glovebox-js
 	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init bin/glovebox-js
 
+examples: build ## bin/codemode and the other programs of examples/, see examples/README.md
+	@for e in examples/*/; do $(BUILD) -o bin/ ./$$e || exit 1; done
+
 warm: build ## fill the caches of slow compilers for tests and benchmarks; for programs: bin/glovebox languages --warm
 	@bin/glovebox languages --warm --cache-dir .cache/warm >/dev/null
 
@@ -94,4 +97,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run build warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean
+.PHONY: help run build examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean

@@ -123,7 +123,8 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	}
 	s.feed = ready.feed
 	s.feed.run, s.feed.whole = o.RunTools, whole
-	record := journal.Record{Type: journal.TypeFeed, Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code)}, Blob: ready.blob}
+	record := journal.Record{Type: journal.TypeFeed, Blob: ready.blob,
+		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools}}
 	if err := s.append(record); err != nil {
 		s.feed = nil
 		return nil, err
@@ -188,13 +189,20 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 // inputs.
 const maxFeedSource = 8 << 20
 
+// maxFeedTools is the length of a list of tools in bytes: it is on record.
+const maxFeedTools = 32 << 10
+
 // restrict takes the list of tools of a feed.
 func (f *feed) restrict(c *Catalog, names []string) error {
 	if names == nil {
 		return nil
 	}
 	f.allowed = map[string]bool{searchName: c.lazy, describeName: c.lazy}
+	length := 0
 	for _, name := range names {
+		if length += len(name) + 3; length > maxFeedTools {
+			return fieldError("tools", len(names), "their names must be at most %d bytes together", maxFeedTools)
+		}
 		if c.index[name] == nil {
 			return fieldError("tools", shown(name), "is no tool of the session")
 		}

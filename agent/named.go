@@ -125,17 +125,19 @@ func (p *Pool) leased(ctx context.Context, lease store.Lease, o AcquireOptions) 
 // ownerOf binds the journals of a store to owner and id.
 func ownerOf(k store.Key) []byte { return []byte(k.Owner + "\x00" + k.ID) }
 
-// begin begins a journal, and takes a worker.
+// begin takes a worker and begins a journal: where there is no worker nothing is
+// left in a store.
 func (s *Session) begin(ctx context.Context) error {
 	p := s.pool
 	var err error
-	if s.w, err = journal.Create(s.keep, journal.Begin{Keys: p.ring, Owner: s.owner, Settings: p.settings(s.catalog), Made: p.journalMade()}); err != nil {
-		return because(SessionJournal, err, "it cannot be begun")
-	}
-	s.count()
 	if s.rt, err = s.worker(ctx); err != nil {
 		return err
 	}
+	if s.w, err = journal.Create(s.keep, journal.Begin{Keys: p.ring, Owner: s.owner, Settings: p.settings(s.catalog), Made: p.journalMade()}); err != nil {
+		s.drop()
+		return because(SessionJournal, err, "it cannot be begun")
+	}
+	s.count()
 	return s.enrol()
 }
 
@@ -147,7 +149,7 @@ func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOpti
 		seen.drop()
 		return err
 	}
-	if seen != nil && s.w.Head().Count < seen.count {
+	if h := s.w.Head(); seen != nil && h.Count < seen.count && h.Session == seen.chain.Session {
 		seen.drop()
 		return sessionFailed(SessionJournal, "it is refused: the store has an older session than this pool had")
 	}
@@ -185,31 +187,28 @@ func (p *Pool) expired(record store.Record, k store.Key, o AcquireOptions) bool 
 // [SessionBusy]; where it has paused, it waits in the store. It is idempotent. An
 // error of the store is told, and the session is given up all the same.
 func (s *Session) Release() error {
-	if s.keep.lease == nil {
-		return s.Close()
-	}
-	if err := s.enter(); err != nil {
-		if s.why() != nil {
-			return nil
-		}
-		return err
-	}
-	s.finish(sessionFailed(SessionClosed, "by Release"))
-	return s.giveBack(true)
+	return s.end(sessionFailed(SessionClosed, "by Release"), true)
 }
 
-// giveBack is the end of a session of a store.
+// giveBack is the end of a session, for who has the turn.
 func (s *Session) giveBack(keep bool) error {
+	if s.gone {
+		return nil
+	}
+	s.gone = true
 	p := s.pool
 	p.remove(s)
-	if keep && s.rt != nil && s.rt.Alive() {
-		p.residents.put(s, time.Duration(p.limits.MaxPauseMS)*time.Millisecond)
-		s.rt = nil
+	if s.keep.lease == nil {
+		s.drop()
+		return nil
 	}
-	s.drop()
+	if !keep || s.rt != nil && !s.rt.Alive() {
+		s.drop()
+	}
+	p.residents.put(s, time.Duration(p.limits.MaxPauseMS)*time.Millisecond)
+	s.rt = nil
 	err := release(s.keep.lease)
 	p.residents.leave(s.key.Owner)
-	s.turn <- struct{}{}
 	return err
 }
 

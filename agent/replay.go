@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -153,8 +154,11 @@ type replay struct {
 
 // diverged says that the record that is looked at is not what the guest does now.
 func (r *replay) diverged() error {
-	return sessionFailed(SessionDiverged, "record %d is not what the replay comes to", int(r.s.w.State().Header.Base)+r.at+1)
+	return sessionFailed(SessionDiverged, "record %d is not what the replay comes to", r.number())
 }
+
+// number is that of the record that is looked at, from 1 on.
+func (r *replay) number() uint64 { return r.s.w.State().Header.Base + uint64(r.at) + 1 }
 
 // all replays everything that is not void. What it says of an open feed it leaves
 // in the session.
@@ -324,6 +328,9 @@ func (r *replay) stopped() error {
 	if errors.As(r.err, &failure) && !slices.Contains(repeatable, failure.Kind) && r.ctx.Err() != nil {
 		return canceled(r.ctx, "while it was replayed")
 	}
+	if failure != nil && !slices.Contains(repeatable, failure.Kind) {
+		return &SessionError{Kind: SessionDiverged, Message: fmt.Sprintf("record %d: the replay ended by %s", r.number(), failure.Kind), Err: failure}
+	}
 	return r.diverged()
 }
 
@@ -381,6 +388,10 @@ func (r *replay) answer(m *journal.Answer, blob []byte) error {
 	return nil
 }
 
+// refused tells whether the runtime did not take what is on record: the guest has
+// come to nothing then.
+func (r *replay) refused() bool { return r.err != nil && !errors.As(r.err, new(*js.Error)) }
+
 // outcome holds the end of a feed against what the guest came to.
 func (r *replay) outcome(m *journal.Outcome) error {
 	r.flush()
@@ -390,7 +401,7 @@ func (r *replay) outcome(m *journal.Outcome) error {
 		kind = string(failure.Kind)
 	}
 	switch {
-	case r.err == nil && !r.step.Done, kind != m.Kind:
+	case r.refused(), r.err == nil && !r.step.Done, kind != m.Kind:
 		return r.stopped()
 	}
 	var value js.Value
@@ -408,8 +419,14 @@ func (r *replay) open(m *journal.Feed) error {
 	r.flush()
 	s := r.s
 	f := s.feed
+	if r.refused() {
+		return r.stopped()
+	}
 	if f == nil { // loaded, not woken up
 		f = s.newFeed(m.Feed)
+		if f.restrict(s.catalog, m.Tools) != nil {
+			return r.diverged()
+		}
 		f.calls, f.bytes = r.calls, r.bytes
 		f.resumed, f.resumedErr = r.step, r.err
 		s.feed = f

@@ -63,6 +63,9 @@ func (r *residents) leave(owner string) {
 func (r *residents) put(s *Session, stay time.Duration) {
 	head := s.w.Head()
 	one := &resident{key: s.key, count: head.Count, chain: head, rt: s.rt, feed: s.feed, tools: s.tools, tool: s.catalog.hash}
+	if s.rt == nil {
+		one.feed, one.tools = nil, nil
+	}
 	r.mu.Lock()
 	if old := r.remove(s.key); old != nil {
 		go old.drop()
@@ -73,8 +76,10 @@ func (r *residents) put(s *Session, stay time.Duration) {
 		return
 	}
 	r.byKey[s.key] = r.order.PushFront(one)
-	r.guests++
-	one.timer = time.AfterFunc(stay, func() { r.evict(one) })
+	if one.rt != nil {
+		r.guests++
+		one.timer = time.AfterFunc(stay, func() { r.evict(one) })
+	}
 	var gone []*resident
 	for e := r.order.Back(); e != nil && r.guests > r.most; e = e.Prev() {
 		if g := r.quit(e.Value.(*resident)); g != nil {
@@ -122,11 +127,23 @@ func (r *residents) evictOne() bool {
 	return gone != nil
 }
 
-// take returns what is known of a session, nil for nothing.
+// take returns what is known of a session, nil for nothing. The guest is the
+// caller's from now on; how long the session was is not forgotten.
 func (r *residents) take(k store.Key) *resident {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.remove(k)
+	e := r.byKey[k]
+	if e == nil {
+		return nil
+	}
+	one := e.Value.(*resident)
+	taken := *one
+	if r.quit(one) == nil {
+		taken.rt = nil
+	} else if taken.timer != nil {
+		taken.timer.Stop()
+	}
+	return &taken
 }
 
 // remove is take for who has the lock.
@@ -145,7 +162,12 @@ func (r *residents) remove(k store.Key) *resident {
 }
 
 // forget drops a session that was deleted.
-func (r *residents) forget(k store.Key) { r.take(k).drop() }
+func (r *residents) forget(k store.Key) {
+	r.mu.Lock()
+	one := r.remove(k)
+	r.mu.Unlock()
+	one.drop()
+}
 
 // close ends all guests.
 func (r *residents) close() {

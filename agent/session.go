@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -40,7 +41,9 @@ type Session struct {
 	rt      *js.Runtime      // nil: given up, and made again by a replay
 	feed    *feed            // open, nil between feeds
 	records []journal.Record // that were loaded, until they are replayed
+	gone    bool             // it was given back
 	resting *time.Timer
+	idle    sync.Mutex // held by rest while it has the turn
 }
 
 // SessionOptions say whose a session is and what it is given.
@@ -153,11 +156,22 @@ func (c *Catalog) bound() []string {
 	return names
 }
 
-// enter takes the session for one thing.
-func (s *Session) enter() error {
+// take takes the turn if nobody uses the session. That its worker is just being
+// given back is no use.
+func (s *Session) take() bool {
+	s.idle.Lock()
+	defer s.idle.Unlock()
 	select {
 	case <-s.turn:
+		return true
 	default:
+		return false
+	}
+}
+
+// enter takes the session for one thing.
+func (s *Session) enter() error {
+	if !s.take() {
 		if over := s.why(); over != nil {
 			return over
 		}
@@ -181,6 +195,8 @@ func (s *Session) leave() {
 
 // rest gives the worker of a session back that has paused too long.
 func (s *Session) rest() {
+	s.idle.Lock()
+	defer s.idle.Unlock()
 	select {
 	case <-s.turn:
 		s.drop()
@@ -274,21 +290,21 @@ func (s *Session) running(ctx context.Context) (context.Context, context.CancelF
 // Close ends the session and gives its worker back. While it runs something it is
 // refused with [SessionBusy]: end that first, by its context. It is idempotent.
 // What the session was is in its journal, see [Session.Dump].
-func (s *Session) Close() error {
-	if err := s.enter(); err != nil {
-		if s.why() != nil {
-			return nil
+func (s *Session) Close() error { return s.end(sessionFailed(SessionClosed, "by Close"), false) }
+
+// end gives the session back, once, whatever has ended it before.
+func (s *Session) end(why *SessionError, keep bool) error {
+	if !s.take() {
+		if errors.Is(s.why(), SessionClosed) {
+			return nil // whoever has ended it is about to
 		}
-		return err
+		return sessionFailed(SessionBusy, "the session runs something else")
 	}
-	s.finish(sessionFailed(SessionClosed, "by Close"))
-	if s.keep.lease != nil {
-		return s.giveBack(false)
-	}
-	s.drop()
-	s.pool.remove(s)
-	s.turn <- struct{}{}
-	return nil
+	defer func() { s.turn <- struct{}{} }()
+	s.resting.Stop()
+	keep = keep && s.why() == nil
+	s.finish(why)
+	return s.giveBack(keep)
 }
 
 // abandon ends the session whatever it does.
@@ -301,13 +317,9 @@ func (s *Session) abandon() {
 		stop()
 	}
 	<-s.turn // a feed whose context has ended waits for nobody
+	defer func() { s.turn <- struct{}{} }()
 	s.resting.Stop()
-	if s.keep.lease != nil {
-		_ = s.giveBack(false)
-		return
-	}
-	s.drop()
-	s.turn <- struct{}{}
+	_ = s.giveBack(false)
 }
 
 // Dump is a session that can be loaded again, by [Pool.Load].

@@ -266,7 +266,7 @@ func (s *Session) await(ctx context.Context) (replies []js.Reply, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if errors.Is(first.err, ToolPanicked) {
+		if own, ok := first.err.(*ToolError); ok && own.Kind == ToolPanicked { // errors.Is would ask the tool's own error
 			return nil, &SessionError{Kind: SessionTool, Message: first.c.tool + " panicked", Err: first.err}
 		}
 		replies = append(replies, reply)
@@ -311,15 +311,20 @@ func (s *Session) room(n int) bool {
 }
 
 // told is what the guest is told of an error.
-func (s *Session) told(err error) *journal.Failure {
+func (s *Session) told(err error) (f *journal.Failure) {
 	kind := "host_error"
+	defer func() {
+		if recover() != nil { // in a method of the error, which is the tool's own
+			f = &journal.Failure{Kind: kind, Name: "Error", Message: "the function of the host failed"}
+		}
+	}()
 	var own *ToolError
 	if errors.As(err, &own) {
 		kind = string(own.Kind)
 	}
 	var open *js.GuestError
 	switch {
-	case errors.As(err, &open):
+	case errors.As(err, &open) && open != nil:
 		return &journal.Failure{Kind: kind, Name: orError(cutText(open.Name, 100)), Message: cutText(open.Message, maxTold)}
 	case s.pool.o.ShowErrors:
 		return &journal.Failure{Kind: kind, Name: "Error", Message: cutText(err.Error(), maxTold)}

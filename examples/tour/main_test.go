@@ -11,6 +11,8 @@ import (
 )
 
 // TestTour is the tour itself: every sample program ends as it should.
+//
+// proves part of T-15
 func TestTour(t *testing.T) {
 	bin := t.TempDir()
 	for name, from := range map[string]string{"glovebox": testenv.Command(), "glovebox-init": testenv.Init()} {

@@ -66,6 +66,8 @@ type Feed struct {
 	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of the session's first feed
 	Clock  int64  `json:"clock"`         // what Date shows, in ms of the epoch
 	Source int    `json:"source"`        // how many bytes of the blob are source
+	// Tools are those that it may call; nil is all of the session.
+	Tools []string `json:"tools,omitzero"`
 }
 
 // Call is a tool's call.

@@ -135,6 +135,7 @@ type refused struct {
 
 // ServeHTTP judges a request by its head, then by its body, and hands it to the SDK.
 func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &slowWriter{ResponseWriter: w}
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("X-Frame-Options", "DENY")
@@ -172,13 +173,14 @@ func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			defer done()
+			out.begun = done // it counts by itself once it answers
 		}
 	case http.MethodDelete:
 		if c.has(id) {
 			c.end(id) // or the SDK would wait for what runs
 		}
 	}
-	h.sdk.ServeHTTP(&slowWriter{ResponseWriter: w}, r)
+	h.sdk.ServeHTTP(out, r)
 }
 
 // refuse answers and closes the connection, so that no body is read.
@@ -314,23 +316,27 @@ func (h *web) readBody(w http.ResponseWriter, r *http.Request) *refused {
 	return nil
 }
 
-// admit counts a session that is being made, and refuses one too many.
+// admit counts a session that is being made, and refuses one too many. One that was
+// never initialised goes with its request and does not count: clients ask in one for
+// what the server knows.
 func (c *client) admit() (done func(), no *refused) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := c.sessions
-	for range c.mcp.Sessions() {
-		open++
+	open := c.pending
+	for ss := range c.mcp.Sessions() {
+		if ss.InitializeParams() != nil {
+			open++
+		}
 	}
 	if open >= c.s.o.Sessions {
 		return nil, &refused{http.StatusTooManyRequests, fmt.Sprintf("a client may have %d sessions; end one", c.s.o.Sessions)}
 	}
-	c.sessions++
-	return func() {
+	c.pending++
+	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.sessions--
-	}, nil
+		c.pending--
+	}), nil
 }
 
 // has reports whether a session of the protocol is the client's own.
@@ -366,12 +372,18 @@ func (t *Tokens) principals() func(yield func(principal) bool) {
 }
 
 // slowWriter gives up on a client that does not read.
-type slowWriter struct{ http.ResponseWriter }
+type slowWriter struct {
+	http.ResponseWriter
+	begun func() // the answer begins; may be nil
+}
 
 // Unwrap lets the controller of a response find what it needs.
 func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.begun != nil {
+		w.begun()
+	}
 	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}

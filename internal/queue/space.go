@@ -1,0 +1,64 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// spaceLeft knows how much is stored.
+type spaceLeft struct {
+	mu   sync.Mutex
+	at   time.Time
+	used int64
+	err  error
+}
+
+// purpose is what room is wanted for.
+type purpose int
+
+const (
+	forJobs   purpose = iota // something new
+	forEvents                // something of what was accepted
+)
+
+// fresh is how old a figure of what is stored may be.
+const fresh = 200 * time.Millisecond
+
+// room says whether there is room: for jobs at a low-water mark that leaves enough
+// for what was accepted before. The error wraps [ErrFull], or is one of NATS.
+func (q *Queue) room(ctx context.Context, p purpose) error {
+	most, free := q.o.MaxBytes/5*4, q.o.MinFree
+	if p == forEvents {
+		most, free = q.o.MaxBytes/16*15, free/2
+	}
+	if q.srv != nil {
+		if !q.srv.JetStreamEnabled() {
+			return q.Err()
+		}
+		var st unix.Statfs_t
+		if err := unix.Statfs(q.o.Dir, &st); err != nil {
+			return err
+		}
+		if left := int64(st.Bavail) * st.Bsize; left < free { //nolint:unconvert // 32 bits elsewhere
+			return fmt.Errorf("%w: the disk has %d MiB left, of %d that must be", ErrFull, left>>20, free>>20)
+		}
+	}
+	s := &q.spaceLeft
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.at) > fresh {
+		info, err := q.js.AccountInfo(ctx)
+		if err != nil {
+			return err
+		}
+		s.used, s.at = int64(info.Store), time.Now()
+	}
+	if s.used >= most {
+		return fmt.Errorf("%w: %d MiB are stored, of %d at most", ErrFull, s.used>>20, most>>20)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// What is said to the server is said here, by names alone.
+
+// errConflict says that another has written since, errNone that there is nothing.
+var (
+	errConflict = errors.New("queue: another has written since")
+	errNone     = errors.New("queue: nothing there")
+)
+
+// Codes of the server's errors, https://github.com/nats-io/nats-server/blob/main/server/errors.json
+const (
+	codeWrongLast         = 10071
+	codeWrongLastReplicas = 10164
+	codeStoreFailed       = 10077 // which limit it was, the description says
+	codeNoResources       = 10023
+	codeStorageExceeded   = 10047
+	codeMemoryExceeded    = 10028
+)
+
+// step bounds what the server is asked once.
+const step = 10 * time.Second
+
+// bounded is a context for a step that is not left half way when the caller goes.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), step)
+}
+
+// endHeader marks final events, so that a hint tells them apart.
+const endHeader = "Glovebox-End"
+
+var endValue = []string{"1"}
+
+type outgoing struct {
+	to   name
+	body []byte
+	cas  bool
+	last uint64 // with cas: the last message's number on the subject, 0 for none
+	on   name   // with cas: on this subject instead
+	ttl  time.Duration
+	end  bool // the final event: those who wait for it alone are told
+}
+
+// publish writes a message and returns its number. The error is errConflict, or
+// wraps [ErrFull], [ErrTooLarge] or one of NATS; whether the message was written is
+// not known then, unless it was one of the first three.
+func (q *Queue) publish(ctx context.Context, m outgoing) (uint64, error) {
+	var opts []jetstream.PublishOpt
+	switch {
+	case m.cas && m.on.s != "":
+		opts = append(opts, jetstream.WithExpectLastSequenceForSubject(m.last, m.on.s))
+	case m.cas:
+		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(m.last))
+	}
+	if m.ttl > 0 {
+		opts = append(opts, jetstream.WithMsgTTL(max(m.ttl, time.Second)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	msg := &nats.Msg{Subject: m.to.s, Data: m.body}
+	if m.end {
+		msg.Header = nats.Header{endHeader: endValue}
+	}
+	ack, err := q.js.PublishMsg(ctx, msg, opts...)
+	if err != nil {
+		return 0, publishError(err)
+	}
+	return ack.Sequence, nil
+}
+
+func publishError(err error) error {
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if !ok {
+		return err
+	}
+	switch api.ErrorCode {
+	case codeWrongLast, codeWrongLastReplicas:
+		return errConflict
+	case codeNoResources, codeStorageExceeded, codeMemoryExceeded:
+		return fmt.Errorf("%w: %s", ErrFull, api.Description)
+	case codeStoreFailed:
+		switch {
+		case strings.Contains(api.Description, "maximum messages per subject"):
+			return fmt.Errorf("%w: %s", ErrTooLarge, api.Description)
+		case strings.Contains(api.Description, "maximum"):
+			return fmt.Errorf("%w: %s", ErrFull, api.Description)
+		}
+	}
+	return err
+}
+
+// stored is a message that the server has.
+type stored struct {
+	on   name
+	seq  uint64
+	at   time.Time
+	body []byte
+}
+
+func got(m *jetstream.RawStreamMsg, err error) (*stored, error) {
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil, errNone
+	case err != nil:
+		return nil, err
+	}
+	return &stored{on: name{m.Subject}, seq: m.Sequence, at: m.Time, body: m.Data}, nil
+}
+
+// last reads the last message on a subject, which may have wildcards. The error is
+// errNone or one of NATS.
+func (s *stream) last(ctx context.Context, on name) (*stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	return got(s.js.GetLastMsgForSubject(ctx, on.s))
+}
+
+// next reads the first message on a subject from a number on.
+func (s *stream) next(ctx context.Context, on name, from uint64) (*stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	return got(s.js.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(on.s)))
+}
+
+// erase deletes one message and writes over its bytes. The error is errNone or one
+// of NATS.
+func (s *stream) erase(ctx context.Context, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	err := s.js.SecureDeleteMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, jetstream.ErrMsgNotFound) {
+		return errNone
+	}
+	return err
+}
+
+// stream is one that is there.
+type stream struct {
+	name   name
+	js     jetstream.Stream
+	nc     *nats.Conn
+	direct name // where batches are asked for; empty if that is not sure to be the last
+}
+
+func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n name) (*stream, error) {
+	config.Name = n.s
+	// With replicas only the first one knows for sure what is the last.
+	config.AllowDirect = q.o.Replicas == 1
+	config.Discard = jetstream.DiscardNew
+	config.Replicas = q.o.Replicas
+	config.Duplicates = 100 * time.Millisecond // numbers do what this would be for
+	if config.MaxAge > 0 {
+		config.Duplicates = min(config.Duplicates, config.MaxAge)
+	}
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	s, err := q.js.CreateOrUpdateStream(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("queue: stream %s: %w", n.s, err)
+	}
+	if info := s.CachedInfo(); q.srv == nil && !info.TimeStamp.IsZero() {
+		q.ahead.Store(int64(time.Until(info.TimeStamp)))
+	}
+	made := &stream{name: n, js: s, nc: q.nc}
+	if config.AllowDirect {
+		made.direct, err = build(directSubject, n.s)
+	}
+	return made, err
+}
+
+// eraseAll deletes all messages on a subject, and writes over their bytes. An object
+// loses its end first, so that nobody begins to read it.
+func (s *stream) eraseAll(ctx context.Context, on name) error {
+	for {
+		m, err := s.last(ctx, on)
+		if errors.Is(err, errNone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.erase(ctx, m.seq); err != nil && !errors.Is(err, errNone) {
+			return err
+		}
+	}
+}
