@@ -135,6 +135,9 @@ func (k *Keys) ring() (*keyring.Ring, error) {
 // Engine is what runs the guests of this pool.
 func (p *Pool) Engine() js.Engine { return p.js.Engine() }
 
+// Stats says how many workers wait for a session, and how many are out.
+func (p *Pool) Stats() js.Stats { return p.js.Stats() }
+
 // Limits are those that hold, defaults filled in.
 func (p *Pool) Limits() Limits { return p.limits }
 

@@ -11,9 +11,16 @@ import (
 	"github.com/glovebox-dev/glovebox/agent"
 )
 
-// warmSessions waits until a checkout of a pool of sessions is warm again: the pool
-// has no word for it, so that it is given the time that a worker takes.
-const warmSessions = 120 * time.Millisecond
+// warmed waits until a pool has so many warm workers.
+func warmed(p *agent.Pool, warm int) error {
+	for begin := time.Now(); p.Stats().Warm < warm; time.Sleep(2 * time.Millisecond) {
+		if time.Since(begin) > 30*time.Second {
+			return fmt.Errorf("only %d of %d workers are warm", p.Stats().Warm, warm)
+		}
+	}
+	time.Sleep(8 * time.Millisecond) // as in the other parts
+	return nil
+}
 
 func fine(d time.Duration) float64 { return d.Seconds() * 1000 }
 
@@ -35,7 +42,9 @@ func checkouts(ctx context.Context, _ *agent.Catalog) error {
 		}
 		var took []time.Duration
 		for range max(*rounds/8, 5) {
-			time.Sleep(warmSessions)
+			if err := warmed(p, 2); err != nil {
+				return errors.Join(err, p.Close())
+			}
 			begin := time.Now()
 			s, err := p.Checkout(ctx, agent.SessionOptions{Tools: catalog})
 			if err == nil {
@@ -82,7 +91,9 @@ func dumpAndLoad(ctx context.Context, catalog *agent.Catalog) (err error) {
 	row("dump", dumps, "")
 	var loads []time.Duration
 	for range max(*rounds/8, 5) {
-		time.Sleep(warmSessions)
+		if err := warmed(p, 1); err != nil {
+			return err
+		}
 		begin := time.Now()
 		l, err := p.Load(ctx, d.Journal, agent.LoadOptions{SessionOptions: agent.SessionOptions{Tools: catalog}, Head: d.Head})
 		if err != nil {

@@ -228,7 +228,7 @@ func TestHostOriginControl(t *testing.T) {
 // A body that is too long, too slow or no message costs a connection and no more.
 //
 // proves part of H-67
-func TestBadBodies(t *testing.T) {
+func TestBadBodiesAsRoot(t *testing.T) {
 	addr := listen(t, server(t), HTTPOptions{Tokens: tokens(t)})
 	post := func(body io.Reader, length int64) (int, string) {
 		r, err := http.NewRequestWithContext(minute(t), "POST", "http://"+addr+Path, body)
@@ -275,7 +275,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // before them.
 //
 // proves part of H-67
-func TestSlowHeads(t *testing.T) {
+func TestSlowHeadsAsRoot(t *testing.T) {
 	addr := listen(t, server(t), HTTPOptions{Tokens: tokens(t)})
 	for range maxConns {
 		c, err := net.Dial("tcp", addr)

@@ -35,7 +35,11 @@ type Event struct {
 }
 
 func (r *record) event() Event {
-	return Event{Seq: r.seq, Type: r.name, At: r.at, Data: r.data, Object: r.object, Final: r.kind == kindFinished}
+	e := Event{Seq: r.seq, Type: r.name, At: r.at, Data: r.data, Object: r.object, Final: r.kind == kindFinished}
+	if e.Object != "" {
+		e.Data = nil
+	}
+	return e
 }
 
 // Events are the events of a run whose number is larger than after, as they are

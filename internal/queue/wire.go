@@ -182,19 +182,17 @@ func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n nam
 	return made, err
 }
 
-// eraseAll deletes all messages on a subject, and writes over their bytes. An object
-// loses its end first, so that nobody begins to read it.
+// eraseAll deletes all messages on a subject, and writes over their bytes, from the
+// front: servers up to 2.15.3 no longer find the last message of a subject that has
+// lost its last one and lies in two blocks of the store.
 func (s *stream) eraseAll(ctx context.Context, on name) error {
-	for {
-		m, err := s.last(ctx, on)
-		if errors.Is(err, errNone) {
-			return nil
+	for m, err := range s.scan(ctx, on, 1) {
+		if err == nil {
+			err = s.erase(ctx, m.seq)
 		}
-		if err != nil {
-			return err
-		}
-		if err := s.erase(ctx, m.seq); err != nil && !errors.Is(err, errNone) {
+		if err != nil && !errors.Is(err, errNone) {
 			return err
 		}
 	}
+	return nil
 }
