@@ -461,6 +461,7 @@ func (s *Session) frontier(ctx context.Context) error {
 	}
 	done, err := s.drive(ctx, step, err)
 	if done != nil {
+		done.Err = err
 		s.setStep(done)
 		return nil // what the guest came to is in the step
 	}
