@@ -31,7 +31,8 @@ func TestSurviveWave(t *testing.T) {
 
 // TestSurviveBudget: a budget that was spent is spent, whatever is tried: overlapping
 // calls at its end, answers and arguments that have no room, a journal that is full,
-// a session that is loaded, released with an error, or taken by another pool.
+// a session that is loaded, released with an error, or taken by another pool. Long
+// because of the steps that follow from each other.
 //
 // proves S-04
 func TestSurviveBudget(t *testing.T) {
@@ -102,6 +103,7 @@ func TestSurviveBudget(t *testing.T) {
 }
 
 // mixed does one thing or another with sessions of a pool, and says what went wrong.
+// Long because of its ways.
 func mixed(p *Pool, catalog *Catalog, r *rand.Rand, ran *atomic.Int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

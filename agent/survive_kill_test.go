@@ -410,6 +410,32 @@ func surviveCrowd(t *testing.T, size, rounds int) {
 	crowdCheck(t, dir, size)
 }
 
+// crowdAccepted looks for what was accepted of one session, and says how much it was.
+func crowdAccepted(t *testing.T, s *Session, accepted []string, used Usage, log []string) (seen int) {
+	t.Helper()
+	for _, line := range accepted {
+		var id string
+		var feed int64
+		if _, err := fmt.Sscan(line, &id, &feed); err != nil || id != s.ID() {
+			continue
+		}
+		seen++
+		if feed > used.Feeds {
+			t.Errorf("%s has %d feeds, and %d was accepted", id, used.Feeds, feed)
+		}
+		var keys []string
+		if err := json.Unmarshal([]byte(strings.SplitN(line, " ", 3)[2]), &keys); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		for _, k := range keys {
+			if len(k) == 32 && !slices.Contains(log, k) {
+				t.Errorf("%s has lost %s of feed %d", id, k, feed)
+			}
+		}
+	}
+	return seen
+}
+
 // crowdCheck holds the sessions against what tools and feeds have written down.
 func crowdCheck(t *testing.T, dir string, size int) {
 	done := map[string]int{} // session and key
@@ -463,26 +489,7 @@ func crowdCheck(t *testing.T, dir string, size int) {
 				t.Errorf("session %d has %s, which nobody did", i, key)
 			}
 		}
-		for _, line := range accepted {
-			var id, rest string
-			var feed int64
-			if _, err := fmt.Sscan(line, &id, &feed, &rest); err != nil || id != s.ID() {
-				continue
-			}
-			seen++
-			var keys []string
-			if err := json.Unmarshal([]byte(rest), &keys); err == nil && feed <= used.Feeds {
-				for _, k := range keys {
-					if len(k) == 32 && !slices.Contains(log, k) {
-						t.Errorf("session %d has lost %s of feed %d", i, k, feed)
-					}
-				}
-				continue
-			}
-			if !strings.Contains(rest, "used") && feed > used.Feeds {
-				t.Errorf("session %d has %d feeds, and %d was accepted", i, used.Feeds, feed)
-			}
-		}
+		seen += crowdAccepted(t, s, accepted, used, log)
 		calls += int(used.Calls)
 		if err := s.Release(); err != nil {
 			t.Error(err)

@@ -30,7 +30,7 @@ func divergedAt(t *testing.T, s *Session, p *Pool, data []byte) error {
 // argument, name, answer or outcome, with a call too many or too few, is refused
 // with the number of a record and nothing of its content; no tool is called, and no
 // recorded answer reaches a call with other arguments. The control: unchanged it
-// loads.
+// loads. Long because of its table.
 //
 // proves H-61
 func TestSurviveDiverged(t *testing.T) {

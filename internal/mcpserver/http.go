@@ -67,7 +67,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) e
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
+	http1.SetHTTP1(true)
+	srv := &http.Server{Handler: h, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	stop := func() {
 		for p := range o.Tokens.principals() {

@@ -196,6 +196,11 @@ func TestHostOriginToken(t *testing.T) {
 			t.Errorf("%s: %v %q", c.name, h, text)
 		}
 	}
+	for name, first := range map[string]string{"HTTP/2": "PRI * HTTP/2.0\n\nSM", "CONNECT": "CONNECT " + addr + " HTTP/1.1\nHost: " + addr + "\nAuthorization: Bearer " + tokenA} {
+		if code, _, text := ask(t, addr, first, ""); code < 400 {
+			t.Errorf("%s: %d %q", name, code, text)
+		}
+	}
 	for name, lines := range map[string][]string{
 		"plain": nil, "localhost": {"Host: localhost:" + port}, "LOCALHOST": {"Host: LOCALHOST:" + port}, "allowed host": {"Host: mcp.example:8443"},
 		"allowed page": {"Origin: https://good.example", "Sec-Fetch-Site: cross-site"}, "an address bar": {"Sec-Fetch-Site: none"}, "the other token": {"Authorization: bearer " + tokenB},
