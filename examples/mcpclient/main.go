@@ -56,6 +56,32 @@ func run(ctx context.Context) error {
 		}
 		fmt.Printf("tool: %s: %s\n", tool.Name, tool.Title)
 	}
+	counts, err := count(ctx, session)
+	if err != nil {
+		return err
+	}
+	var first, second struct {
+		Session   string `json:"session"`
+		Untrusted struct {
+			Value string `json:"value"`
+		} `json:"untrusted"`
+	}
+	if err := call(ctx, session, "javascript", map[string]any{
+		"code": "const counts = JSON.parse(file); Object.keys(counts).length", "inputs": map[string]any{"file": counts},
+	}, &first); err != nil {
+		return err
+	}
+	if err := call(ctx, session, "javascript", map[string]any{
+		"code": "Object.entries(counts).sort((a, b) => b[1] - a[1])[0][0]", "session": first.Session, "end": true,
+	}, &second); err != nil {
+		return err
+	}
+	fmt.Printf("words: %s\nmost often: %s\n", first.Untrusted.Value, second.Untrusted.Value)
+	return nil
+}
+
+// count has the Python program count words, and returns the file that it left.
+func count(ctx context.Context, session *mcp.ClientSession) (string, error) {
 	var counted struct {
 		Verdict   string   `json:"verdict"`
 		Untrusted struct { // the program's word
@@ -69,33 +95,15 @@ func run(ctx context.Context) error {
 	if err := call(ctx, session, "run_code", map[string]any{
 		"language": "python", "source": source, "stdin": text, "artifacts": []string{"*.json"}, "limits": map[string]any{"wall_ms": 5000},
 	}, &counted); err != nil {
-		return err
+		return "", err
 	}
 	fmt.Printf("verdict: %s\nstdout: %q\n", counted.Verdict, counted.Untrusted.Stdout)
 	if len(counted.Untrusted.Artifacts) != 1 {
-		return errors.New("the program left no file")
+		return "", errors.New("the program left no file")
 	}
 	file := counted.Untrusted.Artifacts[0]
 	fmt.Printf("%s: %s\n", file.Name, file.Text)
-
-	var first, second struct {
-		Session   string `json:"session"`
-		Untrusted struct {
-			Value string `json:"value"`
-		} `json:"untrusted"`
-	}
-	if err := call(ctx, session, "javascript", map[string]any{
-		"code": "const counts = JSON.parse(file); Object.keys(counts).length", "inputs": map[string]any{"file": file.Text},
-	}, &first); err != nil {
-		return err
-	}
-	if err := call(ctx, session, "javascript", map[string]any{
-		"code": "Object.entries(counts).sort((a, b) => b[1] - a[1])[0][0]", "session": first.Session, "end": true,
-	}, &second); err != nil {
-		return err
-	}
-	fmt.Printf("words: %s\nmost often: %s\n", first.Untrusted.Value, second.Untrusted.Value)
-	return nil
+	return file.Text, nil
 }
 
 // call calls a tool and decodes its result.
