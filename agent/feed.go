@@ -73,6 +73,7 @@ type feed struct {
 	resumed    *js.Step
 	resumedErr error
 	ms         int64
+	time       span
 	bytes      int64
 }
 
@@ -297,8 +298,9 @@ func (s *Session) limit() int64 {
 }
 
 // console collects what the guest writes, or hands it on.
-func (s *Session) console(level js.Level, text string) {
-	f := s.feed
+func (s *Session) console(level js.Level, text string) { s.print(s.feed, level, text) }
+
+func (s *Session) print(f *feed, level js.Level, text string) {
 	if f.print != nil {
 		f.print(level, text)
 		return
@@ -323,7 +325,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for {
 		if err != nil {
-			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
+			f.ms = max(f.ms, f.time.ms(s.rt.LastUsage().Guest))
 			return s.failed(ctx, err)
 		}
 		f.take(step)
@@ -343,7 +345,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 		if len(replies) == 0 {
 			return s.pause(), nil
 		}
-		step, err = s.rt.Resume(ctx, replies...)
+		step, err = s.deliver(ctx, replies)
 	}
 }
 
@@ -355,7 +357,7 @@ func (f *feed) take(step *js.Step) {
 			f.last = c.ID
 		}
 	}
-	f.ms = ceilMS(step.Usage.Guest)
+	f.ms = f.time.ms(step.Usage.Guest)
 }
 
 func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

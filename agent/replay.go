@@ -148,6 +148,7 @@ type replay struct {
 	replies []js.Reply
 	step    *js.Step
 	err     error // that the feed came to
+	over    bool  // the replay
 	calls   int64
 	bytes   int64 // of sources, arguments and answers of the feed
 }
@@ -266,6 +267,8 @@ func (r *replay) feed(m *journal.Feed) error {
 	if script, err = r.s.pool.js.Admit(r.s.known(r.ctx), script); errors.As(err, new(*gate.Denied)) {
 		return err // no divergence: nothing has run
 	}
+	fresh := r.s.newFeed(m.Feed)
+	script.Console = func(level js.Level, text string) { r.says(fresh, level, text) }
 	r.took(r.rt.Start(r.s.known(r.ctx), script))
 	for r.at++; r.at < len(r.list); r.at++ {
 		over, err := r.record(&r.list[r.at])
@@ -277,7 +280,18 @@ func (r *replay) feed(m *journal.Feed) error {
 			return nil
 		}
 	}
-	return r.open(m)
+	return r.open(m, fresh)
+}
+
+// says takes console text of a feed. What was shown when it ran first is not shown
+// again; of one that was loaded nothing was.
+func (r *replay) says(fresh *feed, level js.Level, text string) {
+	switch f := r.s.feed; {
+	case f == nil:
+		r.s.print(fresh, level, text)
+	case r.over:
+		r.s.print(f, level, text)
+	}
 }
 
 // took takes a step of the runtime.
@@ -301,7 +315,11 @@ func (r *replay) flush() {
 	}
 	replies := r.replies
 	r.replies = nil
-	r.took(r.rt.Resume(r.ctx, replies...))
+	for _, reply := range replies {
+		if r.took(r.rt.Resume(r.ctx, reply)); r.err != nil || r.step.Done {
+			return
+		}
+	}
 }
 
 // next is the next call of the guest, which must be this one.
@@ -415,23 +433,27 @@ func (r *replay) outcome(m *journal.Outcome) error {
 }
 
 // open leaves a feed that has no outcome to the session: it goes on from here.
-func (r *replay) open(m *journal.Feed) error {
+func (r *replay) open(m *journal.Feed, fresh *feed) error {
 	r.flush()
+	r.over = true
 	s := r.s
 	f := s.feed
 	if r.refused() {
 		return r.stopped()
 	}
 	if f == nil { // loaded, not woken up
-		f = s.newFeed(m.Feed)
+		f = fresh
 		if f.restrict(s.catalog, m.Tools) != nil {
 			return r.diverged()
 		}
 		f.calls, f.bytes = r.calls, r.bytes
 		f.resumed, f.resumedErr = r.step, r.err
 		s.feed = f
+		s.replayed(f, r.rt.LastUsage().Guest, true)
 	} else if r.err != nil || r.step.Done {
 		return r.stopped() // it had paused
+	} else {
+		s.replayed(f, r.rt.LastUsage().Guest, false)
 	}
 	f.last, f.queue = r.last, r.queue
 	state := s.w.State()
