@@ -140,7 +140,7 @@ type readied struct {
 	code   string
 	blob   []byte
 	inputs map[string]any
-	seed   uint64 // 0: not the first one
+	seed   uint64 // 0: not the first one that leaves something
 	clock  int64
 	script js.Script // judged
 }
@@ -170,7 +170,7 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	r.clock = max(time.Now().UnixMilli(), s.w.State().Clock)
-	if r.feed.n == 1 {
+	if c := s.w.State().Checkpoint; s.bare && (c == nil || r.feed.n > c.Feed+1) {
 		r.seed = newSeed()
 	}
 	r.feed.bytes = int64(len(r.blob))
@@ -269,13 +269,13 @@ func feedScript(n uint64, code string, inputs map[string]any, seed *[32]byte, cl
 	return js.Script{Name: feedName(n), Code: code, Feed: &js.Feed{Inputs: inputs, Seed: seed, Clock: &clock}}
 }
 
-// seed is what begins the random numbers at a feed: the session's own at its first,
-// and one made of that behind a checkpoint. nil goes on.
+// seed is what begins the random numbers at a feed: its own, which the first feed of
+// a guest has, and one made of the session's behind a checkpoint. nil goes on.
 func (s *Session) seed(feed, own uint64) *[32]byte {
 	c := s.w.State().Checkpoint
 	switch {
-	case feed == 1:
-		return expand(own, 0)
+	case own != 0:
+		return expand(own, feed-1)
 	case c != nil && feed == c.Feed+1:
 		return expand(c.Seed, c.Feed)
 	}

@@ -94,7 +94,7 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		return refused(err)
 	}
 	s.count()
-	s.records = list
+	s.records, s.bare = list, bare(list)
 	return s.restoreTools(l)
 }
 
@@ -204,6 +204,14 @@ func (r *replay) read() error {
 		return because(SessionJournal, err, "it is refused")
 	}
 	return nil
+}
+
+// bare tells of a journal whether all its feeds are void. An open one may be yet.
+func bare(list []journal.Record) bool {
+	return !slices.ContainsFunc(list, func(r journal.Record) bool {
+		m, ok := r.Meta.(*journal.Outcome)
+		return ok && replays(m.Kind)
+	})
 }
 
 // voids are the feeds that left nothing in the guest.

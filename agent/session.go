@@ -40,6 +40,7 @@ type Session struct {
 	w       *journal.Writer
 	rt      *js.Runtime      // nil: given up, and made again by a replay
 	feed    *feed            // open, nil between feeds
+	bare    bool             // no feed has left anything: the next one begins the random numbers
 	records []journal.Record // that were loaded, until they are replayed
 	gone    bool             // it was given back
 	resting *time.Timer
