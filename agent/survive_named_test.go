@@ -88,7 +88,7 @@ func TestSurviveRefusedSession(t *testing.T) {
 func TestSurviveIDs(t *testing.T) {
 	p := newPool(t, Options{Store: store.NewMemory(), Residents: 1})
 	long := strings.Repeat("é", store.MaxName/2)
-	for _, name := range []string{"a", "a/b", "..", ".", "*", ">", "a b", "a.b", "\n", "\x1b[2J", "é漢😀", "‮x", "%00", "-", long, "\uffff", " "} {
+	for _, name := range []string{"a", "a/b", "..", ".", "*", ">", "a b", "a.b", "\n", "\x1b[2J", "é漢😀", "\u202ex", "%00", "-", long, "\uffff", " "} {
 		for _, k := range []store.Key{{Owner: name, ID: "i"}, {Owner: "o", ID: name}, {Owner: name, ID: name}} {
 			s := acquire(t, p, k, AcquireOptions{NoWait: true})
 			if err := s.Release(); err != nil {
