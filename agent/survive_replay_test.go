@@ -159,6 +159,39 @@ func TestSurviveForeign(t *testing.T) {
 	}
 }
 
+// TestSurviveEnd: a feed whose end is not on record, since its process ended before,
+// comes to that end when the session is loaded, once; how it failed is told.
+//
+// proves part of S-03
+func TestSurviveEnd(t *testing.T) {
+	var ran atomic.Int64
+	s := newSession(t, Options{Keys: surviveKeys, Limits: Limits{FeedMS: 200}}, counting("count", &ran))
+	for i, c := range []struct {
+		code string
+		kind error
+	}{{"globalThis.got = await count(); got", nil}, {"globalThis.got = await count(); throw new Error('mine')", js.Thrown}, {"globalThis.got = await count(); await new Promise(() => {})", js.NeverSettles},
+		{"globalThis.got = await count(); for (;;);", js.Timeout}} {
+		fed(s, c.code)
+		list := records(t, s)
+		l, err := load(t, s, s.pool, signed(t, s, list[:len(list)-1]...))
+		if err != nil {
+			t.Errorf("%s: %v", c.code, err)
+			continue
+		}
+		step := l.Step()
+		if step == nil || !step.Done || !errors.Is(step.Err, c.kind) && !(c.kind == error(js.Timeout) && errors.Is(step.Err, js.HardTimeout)) || c.kind == nil && (step.Err != nil || said(step.Result, nil) != "1") {
+			t.Errorf("%s: %+v", c.code, step)
+		}
+		if l.Usage().Calls != int64(i)+1 || ran.Load() != int64(i)+1 || len(records(t, l)) != len(list) {
+			t.Errorf("%s: %+v", c.code, l.Usage())
+		}
+		want := []string{"1", "2", "3", "3"}[i] // the last one is void
+		if got := fed(l, "got"); got != want {
+			t.Errorf("%s: %s", c.code, got)
+		}
+	}
+}
+
 // TestSurviveOdd: authentic journals with content that this program never writes have
 // an error of their own, and change nothing.
 //
