@@ -242,15 +242,15 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 		Subjects: []string{q.fixed(jobsSubjects).s}, Retention: jetstream.WorkQueuePolicy,
 		MaxMsgs: int64(q.o.MaxJobs), MaxMsgsPerSubject: 1, DiscardNewPerSubject: true,
 		MaxMsgSize: MaxInline, MaxBytes: q.o.MaxBytes / 16,
-	}, q.fixed(jobsStream)); err != nil {
+	}, q.fixed(jobsStream), "jobs"); err != nil {
 		return err
 	}
 	if q.events, err = q.stream(ctx, jetstream.StreamConfig{
-		Subjects: []string{q.fixed(eventsSubjects).s}, MaxAge: q.o.Retention + q.slack(),
+		Subjects: []string{q.fixed(eventsSubjects).s}, MaxAge: q.o.Retention,
 		MaxMsgsPerSubject: int64(q.o.RunEvents), DiscardNewPerSubject: true,
 		MaxMsgSize: MaxInline + 64<<10, MaxBytes: q.o.MaxBytes / 16 * 5,
 		RePublish: &jetstream.RePublish{Source: q.fixed(eventsSource).s, Destination: q.fixed(liveDestination).s, HeadersOnly: true},
-	}, q.fixed(eventsStream)); err != nil {
+	}, q.fixed(eventsStream), "events"); err != nil {
 		return err
 	}
 	if q.runs, err = q.Objects(ctx, "runs", q.o.Retention, q.o.MaxBytes/16*6); err != nil {
@@ -264,14 +264,9 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	q.keep(&aged{s: q.events, all: q.fixed(eventsSubjects), over: byAge(q.o.Retention)}, q.o.Retention)
 	q.background(q.sweeps)
 	return nil
 }
-
-// slack is how much longer than its time the server keeps what the sweep erases
-// before: it deletes what the sweep has missed.
-func (q *Queue) slack() time.Duration { return q.o.Retention/8 + time.Minute }
 
 // Close ends the queue, and the embedded server with it. Jobs that were taken and
 // not begun go back; the caller has to end what has begun before, or it is
