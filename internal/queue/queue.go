@@ -116,6 +116,8 @@ const (
 	// maxJobInline keeps what an executor has at hand small.
 	maxJobInline = 64 << 10
 	maxTries     = 32
+	// eventsToken is the events' in what names streams by a token.
+	eventsToken = "events"
 )
 
 func (o *Options) complete() error {
@@ -189,6 +191,7 @@ type Queue struct {
 	live         *nats.Subscription
 	hints        hints
 	spaceLeft    spaceLeft
+	stalled      stalled
 	taking       taking
 	ahead        atomic.Int64 // how much the store's clock is ahead of this one's, in ns
 	agedMu       sync.Mutex
@@ -250,7 +253,7 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 		MaxMsgsPerSubject: int64(q.o.RunEvents), DiscardNewPerSubject: true,
 		MaxMsgSize: MaxInline + 64<<10, MaxBytes: q.o.MaxBytes / 16 * 5,
 		RePublish: &jetstream.RePublish{Source: q.fixed(eventsSource).s, Destination: q.fixed(liveDestination).s, HeadersOnly: true},
-	}, q.fixed(eventsStream), "events"); err != nil {
+	}, q.fixed(eventsStream), eventsToken); err != nil {
 		return err
 	}
 	if q.runs, err = q.Objects(ctx, "runs", q.o.Retention, q.o.MaxBytes/16*6); err != nil {
@@ -305,13 +308,17 @@ func (q *Queue) background(f func()) {
 }
 
 // Err says what keeps the queue from working: nil, [ErrClosed], [ErrFull] when the
-// server has given up for want of room, or that the server cannot be reached.
+// embedded store has given up for want of room, or that the server cannot be reached.
+// After ErrFull the queue has to be closed and opened again; nothing that was accepted
+// is lost.
 func (q *Queue) Err() error {
 	switch {
 	case q.ctx.Err() != nil:
 		return ErrClosed
 	case q.srv != nil && !q.srv.JetStreamEnabled():
 		return fmt.Errorf("%w: the store has stopped; it has to be opened again when there is room", ErrFull)
+	case q.stillStalled():
+		return fmt.Errorf("%w: the store does not answer, as one does not that could not write; it has to be opened again when there is room", ErrFull)
 	case !q.nc.IsConnected():
 		return nats.ErrDisconnected
 	}

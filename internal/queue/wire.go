@@ -72,7 +72,11 @@ func (q *Queue) publish(ctx context.Context, m outgoing) (uint64, error) {
 	if m.end {
 		msg.Header = nats.Header{endHeader: endValue}
 	}
+	asked := time.Now()
 	ack, err := q.js.PublishMsg(ctx, msg, opts...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		q.noAnswer(time.Since(asked))
+	}
 	if err != nil {
 		return 0, publishError(err)
 	}
