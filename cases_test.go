@@ -33,7 +33,8 @@ type caseEntry struct {
 	network string
 	stdin   string
 	want    caseWant
-	// times is how often the file is run; zero is once.
+	// times is how often make soak runs the file; zero is once. The share of
+	// caseShare is run every day.
 	times int
 	// also looks further after the file's own run.
 	also func(c *caseBox, r *glovebox.Result)
@@ -372,8 +373,16 @@ func (e *caseEntry) test(c *caseBox) {
 		e.script(c, file)
 		return
 	}
-	p := e.program(c, string(file))
-	c.many(max(e.times, 1), 4, func(int) {
+	e.repeat(c, string(file), max(e.times/caseShare, 1))
+}
+
+// caseShare is the part of a file's runs that TestCases does; TestSoakCases does all.
+const caseShare = 5
+
+// repeat runs a program of caseDir so many times.
+func (e *caseEntry) repeat(c *caseBox, file string, times int) {
+	p := e.program(c, file)
+	c.many(times, 4, func(int) {
 		r := c.run(p, e.want)
 		if e.also != nil {
 			e.also(c, r)

@@ -82,7 +82,7 @@ redteam:             api languages internal/cell internal/landlock golang.org/x/
 internal/worker:     internal/worker/bootstrap internal/script internal/transform internal/jsc internal/jsc/library internal/wire internal/seccomp golang.org/x/sys/...
 cmd/glovebox-js:     internal/worker
 never internal/worker: net net/http os/exec os/signal context
-tests js: internal/script preflight
+tests js: internal/script preflight github.com/evanw/esbuild/pkg/api
 js:                  api gate internal/wire internal/termtext internal/cell internal/jsc/library
 preflight:           internal/jstoken
 tests preflight:     js
@@ -96,7 +96,7 @@ internal/jsonschema: internal/strictjson
 never internal/jsonschema: net net/http
 tests internal/jsonschema: github.com/google/jsonschema-go/...
 agent:               api agent/store gate internal/egress internal/journal internal/jsonschema internal/keyring internal/strictjson internal/termtext js
-tests agent:         github.com/evanw/esbuild/pkg/api
+tests agent:         github.com/evanw/esbuild/pkg/api preflight
 internal/patience:
 agent/store:         api internal/patience golang.org/x/sys/...
 agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.go/...
@@ -104,13 +104,26 @@ internal/queue:      api golang.org/x/sys/... github.com/nats-io/nats.go/... git
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
+internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
+internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
+tests internal/mcpserver: github.com/google/jsonschema-go/...
+cmd/glovebox:        agent internal/mcpserver
+tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
-tests .:             agent js preflight
+tests .:             agent agent/store js preflight
 cmd/glovebox:        . api gate languages redteam js internal/termtext internal/strictjson
 cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
 cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
+examples/codemode:   agent
+examples/typescript: agent js
+examples/approval:   agent agent/store
+examples/multitenant: agent agent/store
+examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
+examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
+examples/sharedbudget: . agent js
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
 
@@ -128,7 +141,7 @@ internal/supply/run:     internal/supply internal/jsc/library
 internal/testenv:        golang.org/x/sys/...
 internal/testenv/asuser: golang.org/x/sys/...
 internal/testenv/suite:  internal/testenv
-internal/testenv/storetest: agent/store api
+internal/testenv/storetest: agent/store api golang.org/x/sys/...
 internal/testenv/soak:
 internal/testenv/liar:   internal/testenv/liar/script internal/wire internal/worker internal/jsc/library golang.org/x/sys/...
 internal/testenv/liar/script:
@@ -150,10 +163,11 @@ fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal
 fence C:                            nowhere
 fence plugin:                       nowhere
 fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
-fence github.com/nats-io/nats-server/...: internal/queue tests
+fence github.com/nats-io/nats-server/...: internal/queue bench tests
 never agent/store: net net/http
 never internal/queue: net net/http
 fence github.com/coder/websocket/...: nowhere
+fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 
@@ -392,10 +406,10 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"init handles signals", "internal/cellinit/a.go", `import "os/signal"`, "may never import os/signal"},
 		{"its tests too", "internal/cellinit/a_test.go", `import "os/signal"`, "may never import os/signal"},
 		{"dot import", "internal/cell/a.go", `import . "os"`, "dot import"},
-		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in agent/store/natskv only"},
+		{"queue", "cmd/glovebox/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue in the stores", "agent/store/a.go", `import "github.com/nats-io/nats.go"`, "belongs in internal/queue, agent/store/natskv only"},
 		{"queue's client", "agent/store/natskv/a.go", `import "github.com/nats-io/nats.go/jetstream"`, ""},
-		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, tests only"},
+		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, bench, tests only"},
 		{"queue's server in a test", "agent/store/natskv/a_test.go", `import "github.com/nats-io/nats-server/v2/server"`, ""},
 		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in nowhere only"},
 		{"cgo", "internal/cell/a.go", `import "C"`, "belongs in nowhere only"},

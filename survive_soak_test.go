@@ -18,6 +18,9 @@ func TestSoakWear(t *testing.T) { wearDown(t, 10_000) }
 // proves part of H-44
 func TestSoakKills(t *testing.T) { wearDownByKills(t, 10_000) }
 
+// Twenty of each kind of bomb.
+func TestSoakTaskBombs(t *testing.T) { bombTasks(t, 20) }
+
 // A thousand boxes that come and go leave nothing.
 func TestSoakBoxes(t *testing.T) {
 	box(t)

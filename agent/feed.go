@@ -66,13 +66,14 @@ type feed struct {
 	open    map[uint64]*openCall // by their number in the journal
 	active  int                  // tools that run
 	done    chan finished
-	ctx     context.Context // of tools that run
+	work    *work // of tools that run
 	calls   int64
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
 	resumed    *js.Step
 	resumedErr error
 	ms         int64
+	time       span
 	bytes      int64
 }
 
@@ -123,7 +124,8 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	}
 	s.feed = ready.feed
 	s.feed.run, s.feed.whole = o.RunTools, whole
-	record := journal.Record{Type: journal.TypeFeed, Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code)}, Blob: ready.blob}
+	record := journal.Record{Type: journal.TypeFeed, Blob: ready.blob,
+		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools}}
 	if err := s.append(record); err != nil {
 		s.feed = nil
 		return nil, err
@@ -138,7 +140,7 @@ type readied struct {
 	code   string
 	blob   []byte
 	inputs map[string]any
-	seed   uint64 // 0: not the first one
+	seed   uint64 // 0: not the first one that leaves something
 	clock  int64
 	script js.Script // judged
 }
@@ -168,7 +170,7 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	r.clock = max(time.Now().UnixMilli(), s.w.State().Clock)
-	if r.feed.n == 1 {
+	if c := s.w.State().Checkpoint; s.bare && (c == nil || r.feed.n > c.Feed+1) {
 		r.seed = newSeed()
 	}
 	r.feed.bytes = int64(len(r.blob))
@@ -188,13 +190,20 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 // inputs.
 const maxFeedSource = 8 << 20
 
+// maxFeedTools is the length of a list of tools in bytes: it is on record.
+const maxFeedTools = 32 << 10
+
 // restrict takes the list of tools of a feed.
 func (f *feed) restrict(c *Catalog, names []string) error {
 	if names == nil {
 		return nil
 	}
 	f.allowed = map[string]bool{searchName: c.lazy, describeName: c.lazy}
+	length := 0
 	for _, name := range names {
+		if length += len(name) + 3; length > maxFeedTools {
+			return fieldError("tools", len(names), "their names must be at most %d bytes together", maxFeedTools)
+		}
 		if c.index[name] == nil {
 			return fieldError("tools", shown(name), "is no tool of the session")
 		}
@@ -260,13 +269,13 @@ func feedScript(n uint64, code string, inputs map[string]any, seed *[32]byte, cl
 	return js.Script{Name: feedName(n), Code: code, Feed: &js.Feed{Inputs: inputs, Seed: seed, Clock: &clock}}
 }
 
-// seed is what begins the random numbers at a feed: the session's own at its first,
-// and one made of that behind a checkpoint. nil goes on.
+// seed is what begins the random numbers at a feed: its own, which the first feed of
+// a guest has, and one made of the session's behind a checkpoint. nil goes on.
 func (s *Session) seed(feed, own uint64) *[32]byte {
 	c := s.w.State().Checkpoint
 	switch {
-	case feed == 1:
-		return expand(own, 0)
+	case own != 0:
+		return expand(own, feed-1)
 	case c != nil && feed == c.Feed+1:
 		return expand(c.Seed, c.Feed)
 	}
@@ -289,8 +298,9 @@ func (s *Session) limit() int64 {
 }
 
 // console collects what the guest writes, or hands it on.
-func (s *Session) console(level js.Level, text string) {
-	f := s.feed
+func (s *Session) console(level js.Level, text string) { s.print(s.feed, level, text) }
+
+func (s *Session) print(f *feed, level js.Level, text string) {
 	if f.print != nil {
 		f.print(level, text)
 		return
@@ -312,14 +322,10 @@ func (s *Session) console(level js.Level, text string) {
 // on with answers that nobody has.
 func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, error) {
 	f := s.feed
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.ctx = work
-	wait := time.NewTimer(time.Duration(s.pool.limits.FeedWaitMS) * time.Millisecond)
-	defer wait.Stop()
+	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for {
 		if err != nil {
-			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
+			f.ms = max(f.ms, f.time.ms(s.rt.LastUsage().Guest))
 			return s.failed(ctx, err)
 		}
 		f.take(step)
@@ -332,14 +338,14 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 			return s.void(err2)
 		}
 		if len(replies) == 0 && f.active > 0 {
-			if replies, err2 = s.await(ctx, wait.C); err2 != nil {
+			if replies, err2 = s.await(ctx); err2 != nil {
 				return s.void(err2)
 			}
 		}
 		if len(replies) == 0 {
 			return s.pause(), nil
 		}
-		step, err = s.rt.Resume(ctx, replies...)
+		step, err = s.deliver(ctx, replies)
 	}
 }
 
@@ -351,7 +357,7 @@ func (f *feed) take(step *js.Step) {
 			f.last = c.ID
 		}
 	}
-	f.ms = ceilMS(step.Usage.Guest)
+	f.ms = f.time.ms(step.Usage.Guest)
 }
 
 func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

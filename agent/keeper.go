@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/agent/store"
@@ -15,6 +16,9 @@ type keeper struct {
 	lease store.Lease
 	heads *journal.Heads
 }
+
+// mostGrowth is how much room is made at most for what is still to come.
+const mostGrowth = 8 << 20
 
 // storeTimeout bounds one write to a store.
 const storeTimeout = 30 * time.Second
@@ -31,6 +35,9 @@ func (k *keeper) Append(frame []byte, head journal.Head) error {
 		if err := k.lease.Append(ctx, frame, text); err != nil {
 			return err
 		}
+	}
+	if n := len(k.bytes) + len(frame); n > cap(k.bytes) { // twice as much: append alone moves a long journal often
+		k.bytes = slices.Grow(k.bytes, max(n, min(2*n, n+mostGrowth))-len(k.bytes))
 	}
 	k.bytes = append(k.bytes, frame...)
 	return nil

@@ -20,7 +20,8 @@ type AcquireOptions struct {
 	// NoWait is store.ErrBusy at once where another holds the session.
 	NoWait bool
 	// Count, if it is not nil, is how many records the session had, by who has kept
-	// that where the store's keeper cannot go back: an older one is refused.
+	// that where the store's keeper cannot go back: an older one is refused, and one
+	// that is gone. Who knows of an expiry or a Delete gives none.
 	Count *uint64
 	// Strict refuses journals made by another release, engine or platform.
 	Strict bool
@@ -102,6 +103,7 @@ func (p *Pool) leased(ctx context.Context, lease store.Lease, o AcquireOptions) 
 			return nil, err
 		}
 		p.residents.forget(k)
+		o.Count = nil // it was that of the one that has expired
 		return p.acquire(ctx, k, o)
 	}
 	keep := &keeper{lease: lease}
@@ -114,8 +116,11 @@ func (p *Pool) leased(ctx context.Context, lease store.Lease, o AcquireOptions) 
 		return nil, err
 	}
 	if len(record.Journal) == 0 {
-		if o.MustExist {
+		switch {
+		case o.MustExist:
 			return nil, store.ErrNotFound
+		case o.Count != nil && *o.Count > 0:
+			return nil, sessionFailed(SessionJournal, "it is refused: the store has none, and it had %d records", *o.Count)
 		}
 		return s, s.begin(ctx)
 	}
@@ -125,17 +130,20 @@ func (p *Pool) leased(ctx context.Context, lease store.Lease, o AcquireOptions) 
 // ownerOf binds the journals of a store to owner and id.
 func ownerOf(k store.Key) []byte { return []byte(k.Owner + "\x00" + k.ID) }
 
-// begin begins a journal, and takes a worker.
+// begin takes a worker and begins a journal: where there is no worker nothing is
+// left in a store.
 func (s *Session) begin(ctx context.Context) error {
 	p := s.pool
 	var err error
-	if s.w, err = journal.Create(s.keep, journal.Begin{Keys: p.ring, Owner: s.owner, Settings: p.settings(s.catalog), Made: p.journalMade()}); err != nil {
-		return because(SessionJournal, err, "it cannot be begun")
-	}
-	s.count()
 	if s.rt, err = s.worker(ctx); err != nil {
 		return err
 	}
+	if s.w, err = journal.Create(s.keep, journal.Begin{Keys: p.ring, Owner: s.owner, Settings: p.settings(s.catalog), Made: p.journalMade()}); err != nil {
+		s.drop()
+		return because(SessionJournal, err, "it cannot be begun")
+	}
+	s.bare = true
+	s.count()
 	return s.enrol()
 }
 
@@ -143,17 +151,24 @@ func (s *Session) begin(ctx context.Context) error {
 func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOptions) error {
 	seen := s.pool.residents.take(s.key)
 	lo := LoadOptions{Head: record.Head, Count: o.Count, Strict: o.Strict}
-	if err := s.load(record.Journal, lo); err != nil {
+	err := s.load(record.Journal, lo)
+	if err != nil {
 		seen.drop()
 		return err
 	}
-	if seen != nil && s.w.Head().Count < seen.count {
+	if seen.older(s.w.Head()) {
 		seen.drop()
 		return sessionFailed(SessionJournal, "it is refused: the store has an older session than this pool had")
 	}
 	if seen.fits(s) {
-		s.rt, s.feed, s.tools = seen.rt, seen.feed, seen.tools
+		// The functions are those of this catalog, whatever it shares a hash with.
+		if s.tools, err = s.catalog.RestoreToolSet(seen.tools.State()); err != nil {
+			seen.drop()
+			return because(SessionJournal, err, "it is refused")
+		}
+		s.rt, s.feed, s.records = seen.rt, seen.feed, nil
 		if s.feed != nil {
+			s.feed.print = nil // it was of who had the session before
 			s.pause()
 		}
 		s.count()
@@ -170,13 +185,21 @@ func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOpti
 	return s.enrol()
 }
 
-// expired tells whether a session is past its time. What cannot be read is not:
-// whoever loads it says why.
+// expired tells whether a session is past its time. What is refused is not: whoever
+// loads it says why. An older one that somebody has put back would else be deleted
+// and begun anew, with nothing spent.
 func (p *Pool) expired(record store.Record, k store.Key, o AcquireOptions) bool {
 	if o.Tools == nil {
 		o.Tools = noTools()
 	}
-	l, err := journal.Load(record.Journal, journal.LoadOptions{Keys: p.ring, Owner: ownerOf(k), Settings: p.settings(o.Tools)})
+	head, err := journal.ParseHead(record.Head, p.ring, ownerOf(k))
+	if err != nil {
+		return false
+	}
+	l, err := journal.Load(record.Journal, journal.LoadOptions{Keys: p.ring, Owner: ownerOf(k), Settings: p.settings(o.Tools), Head: &head, Counter: o.Count})
+	if err == nil && p.residents.older(k, l.Head()) {
+		return false
+	}
 	return err == nil && l.Clock != 0 && time.Since(time.UnixMilli(l.Clock)) > time.Duration(p.limits.TTLMS)*time.Millisecond
 }
 
@@ -185,31 +208,28 @@ func (p *Pool) expired(record store.Record, k store.Key, o AcquireOptions) bool 
 // [SessionBusy]; where it has paused, it waits in the store. It is idempotent. An
 // error of the store is told, and the session is given up all the same.
 func (s *Session) Release() error {
-	if s.keep.lease == nil {
-		return s.Close()
-	}
-	if err := s.enter(); err != nil {
-		if s.why() != nil {
-			return nil
-		}
-		return err
-	}
-	s.finish(sessionFailed(SessionClosed, "by Release"))
-	return s.giveBack(true)
+	return s.end(sessionFailed(SessionClosed, "by Release"), true)
 }
 
-// giveBack is the end of a session of a store.
+// giveBack is the end of a session, for who has the turn.
 func (s *Session) giveBack(keep bool) error {
+	if s.gone {
+		return nil
+	}
+	s.gone = true
 	p := s.pool
 	p.remove(s)
-	if keep && s.rt != nil && s.rt.Alive() {
-		p.residents.put(s, time.Duration(p.limits.MaxPauseMS)*time.Millisecond)
-		s.rt = nil
+	if s.keep.lease == nil {
+		s.drop()
+		return nil
 	}
-	s.drop()
+	if !keep || s.rt != nil && !s.rt.Alive() {
+		s.drop()
+	}
+	p.residents.put(s, time.Duration(p.limits.MaxPauseMS)*time.Millisecond)
+	s.rt = nil
 	err := release(s.keep.lease)
 	p.residents.leave(s.key.Owner)
-	s.turn <- struct{}{}
 	return err
 }
 

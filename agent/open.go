@@ -100,6 +100,7 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.StrictEval = o.StrictEval || o.Gate != nil // as package js has it, and as journals say it
 	zero := int64(0)
 	workers, err := js.NewPool(ctx, js.Options{
 		Sandbox: o.Sandbox, InitPath: o.InitPath, WorkerPath: o.WorkerPath, JIT: o.JIT, StrictEval: o.StrictEval, Allow: o.Allow,
@@ -133,6 +134,9 @@ func (k *Keys) ring() (*keyring.Ring, error) {
 
 // Engine is what runs the guests of this pool.
 func (p *Pool) Engine() js.Engine { return p.js.Engine() }
+
+// Stats says how many workers wait for a session, and how many are out.
+func (p *Pool) Stats() js.Stats { return p.js.Stats() }
 
 // Limits are those that hold, defaults filled in.
 func (p *Pool) Limits() Limits { return p.limits }

@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
 )
@@ -81,6 +83,8 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		made := s.pool.journalMade()
 		lo.Made = &made
 	}
+	var list []journal.Record
+	lo.Each = func(r journal.Record) error { list = append(list, r); return nil }
 	l, err := journal.Load(data, lo)
 	if err != nil {
 		return refused(err)
@@ -90,6 +94,7 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		return refused(err)
 	}
 	s.count()
+	s.records, s.bare = list, bare(list)
 	return s.restoreTools(l)
 }
 
@@ -143,26 +148,26 @@ type replay struct {
 	replies []js.Reply
 	step    *js.Step
 	err     error // that the feed came to
+	over    bool  // the replay
 	calls   int64
 	bytes   int64 // of sources, arguments and answers of the feed
 }
 
 // diverged says that the record that is looked at is not what the guest does now.
 func (r *replay) diverged() error {
-	return sessionFailed(SessionDiverged, "record %d is not what the replay comes to", int(r.s.w.State().Header.Base)+r.at+1)
+	return sessionFailed(SessionDiverged, "record %d is not what the replay comes to", r.number())
 }
+
+// number is that of the record that is looked at, from 1 on.
+func (r *replay) number() uint64 { return r.s.w.State().Header.Base + uint64(r.at) + 1 }
 
 // all replays everything that is not void. What it says of an open feed it leaves
 // in the session.
 func (r *replay) all() error {
-	s := r.s
-	_, err := journal.Load(s.keep.bytes, journal.LoadOptions{
-		Keys: s.pool.ring, Owner: s.owner, Settings: s.pool.settings(s.catalog),
-		Each: func(rec journal.Record) error { r.list = append(r.list, rec); return nil },
-	})
-	if err != nil {
-		return because(SessionJournal, err, "it is refused")
+	if err := r.read(); err != nil {
+		return err
 	}
+	var err error
 	void := r.voids()
 	for r.at < len(r.list) {
 		m, ok := r.list[r.at].Meta.(*journal.Feed)
@@ -183,6 +188,30 @@ func (r *replay) all() error {
 		}
 	}
 	return nil
+}
+
+// read takes the records: those that a load has just judged, or out of the bytes.
+func (r *replay) read() error {
+	s := r.s
+	if r.list, s.records = s.records, nil; r.list != nil {
+		return nil
+	}
+	_, err := journal.Load(s.keep.bytes, journal.LoadOptions{
+		Keys: s.pool.ring, Owner: s.owner, Settings: s.pool.settings(s.catalog),
+		Each: func(rec journal.Record) error { r.list = append(r.list, rec); return nil },
+	})
+	if err != nil {
+		return because(SessionJournal, err, "it is refused")
+	}
+	return nil
+}
+
+// bare tells of a journal whether all its feeds are void. An open one may be yet.
+func bare(list []journal.Record) bool {
+	return !slices.ContainsFunc(list, func(r journal.Record) bool {
+		m, ok := r.Meta.(*journal.Outcome)
+		return ok && replays(m.Kind)
+	})
 }
 
 // voids are the feeds that left nothing in the guest.
@@ -243,6 +272,11 @@ func (r *replay) feed(m *journal.Feed) error {
 	}
 	r.queue, r.ids, r.replies, r.calls, r.bytes = nil, map[uint64]js.Pending{}, nil, 0, int64(len(rec.Blob))
 	script := feedScript(m.Feed, string(rec.Blob[:m.Source]), inputs, r.s.seed(m.Feed, m.Seed), m.Clock)
+	if script, err = r.s.pool.js.Admit(r.s.known(r.ctx), script); errors.As(err, new(*gate.Denied)) {
+		return err // no divergence: nothing has run
+	}
+	fresh := r.s.newFeed(m.Feed)
+	script.Console = func(level js.Level, text string) { r.says(fresh, level, text) }
 	r.took(r.rt.Start(r.s.known(r.ctx), script))
 	for r.at++; r.at < len(r.list); r.at++ {
 		over, err := r.record(&r.list[r.at])
@@ -254,7 +288,18 @@ func (r *replay) feed(m *journal.Feed) error {
 			return nil
 		}
 	}
-	return r.open(m)
+	return r.open(m, fresh)
+}
+
+// says takes console text of a feed. What was shown when it ran first is not shown
+// again; of one that was loaded nothing was.
+func (r *replay) says(fresh *feed, level js.Level, text string) {
+	switch f := r.s.feed; {
+	case f == nil:
+		r.s.print(fresh, level, text)
+	case r.over:
+		r.s.print(f, level, text)
+	}
 }
 
 // took takes a step of the runtime.
@@ -278,7 +323,11 @@ func (r *replay) flush() {
 	}
 	replies := r.replies
 	r.replies = nil
-	r.took(r.rt.Resume(r.ctx, replies...))
+	for _, reply := range replies {
+		if r.took(r.rt.Resume(r.ctx, reply)); r.err != nil || r.step.Done {
+			return
+		}
+	}
 }
 
 // next is the next call of the guest, which must be this one.
@@ -304,6 +353,9 @@ func (r *replay) stopped() error {
 	var failure *js.Error
 	if errors.As(r.err, &failure) && !slices.Contains(repeatable, failure.Kind) && r.ctx.Err() != nil {
 		return canceled(r.ctx, "while it was replayed")
+	}
+	if failure != nil && !slices.Contains(repeatable, failure.Kind) {
+		return &SessionError{Kind: SessionDiverged, Message: fmt.Sprintf("record %d: the replay ended by %s", r.number(), failure.Kind), Err: failure}
 	}
 	return r.diverged()
 }
@@ -362,6 +414,10 @@ func (r *replay) answer(m *journal.Answer, blob []byte) error {
 	return nil
 }
 
+// refused tells whether the runtime did not take what is on record: the guest has
+// come to nothing then.
+func (r *replay) refused() bool { return r.err != nil && !errors.As(r.err, new(*js.Error)) }
+
 // outcome holds the end of a feed against what the guest came to.
 func (r *replay) outcome(m *journal.Outcome) error {
 	r.flush()
@@ -371,7 +427,7 @@ func (r *replay) outcome(m *journal.Outcome) error {
 		kind = string(failure.Kind)
 	}
 	switch {
-	case r.err == nil && !r.step.Done, kind != m.Kind:
+	case r.refused(), r.err == nil && !r.step.Done, kind != m.Kind:
 		return r.stopped()
 	}
 	var value js.Value
@@ -385,17 +441,27 @@ func (r *replay) outcome(m *journal.Outcome) error {
 }
 
 // open leaves a feed that has no outcome to the session: it goes on from here.
-func (r *replay) open(m *journal.Feed) error {
+func (r *replay) open(m *journal.Feed, fresh *feed) error {
 	r.flush()
+	r.over = true
 	s := r.s
 	f := s.feed
+	if r.refused() {
+		return r.stopped()
+	}
 	if f == nil { // loaded, not woken up
-		f = s.newFeed(m.Feed)
+		f = fresh
+		if f.restrict(s.catalog, m.Tools) != nil {
+			return r.diverged()
+		}
 		f.calls, f.bytes = r.calls, r.bytes
 		f.resumed, f.resumedErr = r.step, r.err
 		s.feed = f
+		s.replayed(f, r.rt.LastUsage().Guest, true)
 	} else if r.err != nil || r.step.Done {
 		return r.stopped() // it had paused
+	} else {
+		s.replayed(f, r.rt.LastUsage().Guest, false)
 	}
 	f.last, f.queue = r.last, r.queue
 	state := s.w.State()
@@ -425,6 +491,7 @@ func (s *Session) frontier(ctx context.Context) error {
 	}
 	done, err := s.drive(ctx, step, err)
 	if done != nil {
+		done.Err = err
 		s.setStep(done)
 		return nil // what the guest came to is in the step
 	}

@@ -22,6 +22,7 @@ type residents struct {
 	order  *list.List                  // the latest first
 	guests int
 	owners map[string]int64 // sessions that are out, by owner
+	queue  int              // who waits for a worker
 	closed bool
 }
 
@@ -59,10 +60,22 @@ func (r *residents) leave(owner string) {
 	}
 }
 
+// waits counts who waits for a worker, and says how many do. It is said before it
+// is looked whether there is one: whoever keeps a guest looks at it first.
+func (r *residents) waits(more int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue += more
+	return r.queue
+}
+
 // put keeps the guest of a session for a while.
 func (r *residents) put(s *Session, stay time.Duration) {
 	head := s.w.Head()
 	one := &resident{key: s.key, count: head.Count, chain: head, rt: s.rt, feed: s.feed, tools: s.tools, tool: s.catalog.hash}
+	if s.rt == nil {
+		one.feed, one.tools = nil, nil
+	}
 	r.mu.Lock()
 	if old := r.remove(s.key); old != nil {
 		go old.drop()
@@ -73,8 +86,10 @@ func (r *residents) put(s *Session, stay time.Duration) {
 		return
 	}
 	r.byKey[s.key] = r.order.PushFront(one)
-	r.guests++
-	one.timer = time.AfterFunc(stay, func() { r.evict(one) })
+	if one.rt != nil {
+		r.guests++
+		one.timer = time.AfterFunc(stay, func() { r.evict(one) })
+	}
 	var gone []*resident
 	for e := r.order.Back(); e != nil && r.guests > r.most; e = e.Prev() {
 		if g := r.quit(e.Value.(*resident)); g != nil {
@@ -87,6 +102,9 @@ func (r *residents) put(s *Session, stay time.Duration) {
 	r.mu.Unlock()
 	for _, g := range gone {
 		g.drop()
+	}
+	if s.pool.short() {
+		r.evict(one)
 	}
 }
 
@@ -122,30 +140,43 @@ func (r *residents) evictOne() bool {
 	return gone != nil
 }
 
-// take returns what is known of a session, nil for nothing.
+// take returns what is known of a session, nil for nothing. The guest is the
+// caller's from now on; how long the session was is not forgotten.
 func (r *residents) take(k store.Key) *resident {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.remove(k)
-}
-
-// remove is take for who has the lock.
-func (r *residents) remove(k store.Key) *resident {
 	e := r.byKey[k]
 	if e == nil {
 		return nil
 	}
 	one := e.Value.(*resident)
+	taken := *one
+	if r.quit(one) == nil {
+		taken.rt = nil
+	} else if taken.timer != nil {
+		taken.timer.Stop()
+	}
+	return &taken
+}
+
+// remove forgets a session and returns what is to be dropped, for who has the lock.
+func (r *residents) remove(k store.Key) *resident {
+	e := r.byKey[k]
+	if e == nil {
+		return nil
+	}
 	delete(r.byKey, k)
 	r.order.Remove(e)
-	if one.rt != nil {
-		r.guests--
-	}
-	return one
+	return r.quit(e.Value.(*resident)) // so that its timer finds nothing to count
 }
 
 // forget drops a session that was deleted.
-func (r *residents) forget(k store.Key) { r.take(k).drop() }
+func (r *residents) forget(k store.Key) {
+	r.mu.Lock()
+	one := r.remove(k)
+	r.mu.Unlock()
+	one.drop()
+}
 
 // close ends all guests.
 func (r *residents) close() {
@@ -172,6 +203,19 @@ func (one *resident) drop() {
 	if one.rt != nil {
 		_ = one.rt.Close()
 	}
+}
+
+// older tells whether a session ends before where it was when it was released here.
+func (one *resident) older(h journal.Head) bool {
+	return one != nil && h.Count < one.count && h.Session == one.chain.Session
+}
+
+// older is that of what is known of a session.
+func (r *residents) older(k store.Key, h journal.Head) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.byKey[k]
+	return e != nil && e.Value.(*resident).older(h)
 }
 
 // fits tells whether the guest is that of a session that was loaded.

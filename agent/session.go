@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -37,9 +38,13 @@ type Session struct {
 	tools   *ToolSet
 	keep    *keeper
 	w       *journal.Writer
-	rt      *js.Runtime // nil: given up, and made again by a replay
-	feed    *feed       // open, nil between feeds
+	rt      *js.Runtime      // nil: given up, and made again by a replay
+	feed    *feed            // open, nil between feeds
+	bare    bool             // no feed has left anything: the next one begins the random numbers
+	records []journal.Record // that were loaded, until they are replayed
+	gone    bool             // it was given back
 	resting *time.Timer
+	idle    sync.Mutex // held by rest while it has the turn
 }
 
 // SessionOptions say whose a session is and what it is given.
@@ -124,20 +129,25 @@ func (p *Pool) journalMade() journal.Made {
 	return journal.Made{Release: p.made.release, Engine: p.made.engine, Platform: p.made.platform}
 }
 
+// short tells whether there are more who wait for a worker than there may be workers.
+func (p *Pool) short() bool {
+	return p.o.Max > 0 && p.js.Stats().Out+p.residents.waits(0) > p.o.Max
+}
+
 // worker takes a worker and gives it the tools.
 func (s *Session) worker(ctx context.Context) (*js.Runtime, error) {
-	if p := s.pool; p.o.Max > 0 && p.js.Stats().Out >= p.o.Max {
-		p.residents.evictOne()
+	s.pool.residents.waits(1)
+	defer s.pool.residents.waits(-1)
+	if s.pool.short() {
+		s.pool.residents.evictOne()
 	}
 	rt, err := s.pool.js.Checkout(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range s.catalog.bound() {
-		if err := rt.BindPaused(ctx, name); err != nil {
-			_ = rt.Close()
-			return nil, err
-		}
+	if err := rt.BindPaused(ctx, s.catalog.bound()...); err != nil {
+		_ = rt.Close()
+		return nil, err
 	}
 	return rt, nil
 }
@@ -154,11 +164,22 @@ func (c *Catalog) bound() []string {
 	return names
 }
 
-// enter takes the session for one thing.
-func (s *Session) enter() error {
+// take takes the turn if nobody uses the session. That its worker is just being
+// given back is no use.
+func (s *Session) take() bool {
+	s.idle.Lock()
+	defer s.idle.Unlock()
 	select {
 	case <-s.turn:
+		return true
 	default:
+		return false
+	}
+}
+
+// enter takes the session for one thing.
+func (s *Session) enter() error {
+	if !s.take() {
 		if over := s.why(); over != nil {
 			return over
 		}
@@ -182,6 +203,8 @@ func (s *Session) leave() {
 
 // rest gives the worker of a session back that has paused too long.
 func (s *Session) rest() {
+	s.idle.Lock()
+	defer s.idle.Unlock()
 	select {
 	case <-s.turn:
 		s.drop()
@@ -275,21 +298,21 @@ func (s *Session) running(ctx context.Context) (context.Context, context.CancelF
 // Close ends the session and gives its worker back. While it runs something it is
 // refused with [SessionBusy]: end that first, by its context. It is idempotent.
 // What the session was is in its journal, see [Session.Dump].
-func (s *Session) Close() error {
-	if err := s.enter(); err != nil {
-		if s.why() != nil {
-			return nil
+func (s *Session) Close() error { return s.end(sessionFailed(SessionClosed, "by Close"), false) }
+
+// end gives the session back, once, whatever has ended it before.
+func (s *Session) end(why *SessionError, keep bool) error {
+	if !s.take() {
+		if errors.Is(s.why(), SessionClosed) {
+			return nil // whoever has ended it is about to
 		}
-		return err
+		return sessionFailed(SessionBusy, "the session runs something else")
 	}
-	s.finish(sessionFailed(SessionClosed, "by Close"))
-	if s.keep.lease != nil {
-		return s.giveBack(false)
-	}
-	s.drop()
-	s.pool.remove(s)
-	s.turn <- struct{}{}
-	return nil
+	defer func() { s.turn <- struct{}{} }()
+	s.resting.Stop()
+	keep = keep && s.why() == nil
+	s.finish(why)
+	return s.giveBack(keep)
 }
 
 // abandon ends the session whatever it does.
@@ -302,13 +325,9 @@ func (s *Session) abandon() {
 		stop()
 	}
 	<-s.turn // a feed whose context has ended waits for nobody
+	defer func() { s.turn <- struct{}{} }()
 	s.resting.Stop()
-	if s.keep.lease != nil {
-		_ = s.giveBack(false)
-		return
-	}
-	s.drop()
-	s.turn <- struct{}{}
+	_ = s.giveBack(false)
 }
 
 // Dump is a session that can be loaded again, by [Pool.Load].

@@ -18,6 +18,9 @@ import (
 type Step struct {
 	Done   bool
 	Result *Result // of the end
+	// Err is what a feed failed by that had come to its end when its session was
+	// loaded. Start and Resume return it instead.
+	Err error
 	// Calls wait, in the order in which they were made.
 	Calls []Call
 	Usage Usage // of the session so far
@@ -124,14 +127,10 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall) (*Step, error) {
 	f := s.feed
 	if len(runs) == 0 {
-		step, err := s.rt.Resume(ctx, sent...)
+		step, err := s.deliver(ctx, sent)
 		return s.drive(ctx, step, err)
 	}
-	work, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.ctx = work
-	wait := time.NewTimer(time.Duration(s.pool.limits.FeedWaitMS) * time.Millisecond)
-	defer wait.Stop()
+	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for len(runs) > 0 || f.active > 0 {
 		for len(runs) > 0 && f.active < int(s.pool.limits.InFlight) {
 			c := runs[0]
@@ -143,13 +142,13 @@ func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall)
 			}
 			s.launch(c)
 		}
-		more, err := s.await(ctx, wait.C)
+		more, err := s.await(ctx)
 		if err != nil {
 			return s.void(err)
 		}
 		sent = append(sent, more...)
 	}
-	step, err := s.rt.Resume(ctx, sent...)
+	step, err := s.deliver(ctx, sent)
 	return s.drive(ctx, step, err)
 }
 
@@ -214,26 +213,54 @@ func (s *Session) runnable(c *openCall, r *Reply) error {
 	return nil
 }
 
+// work is what tools of a feed run under, from one answer of the host to the next.
+type work struct {
+	caller context.Context
+	most   time.Duration
+	// Made when the first tool runs: most feeds and steps have none.
+	ctx    context.Context
+	cancel context.CancelFunc
+	late   *time.Timer
+}
+
+// atWork begins a stretch of work of the tools, and returns what ends it.
+func (f *feed) atWork(ctx context.Context, most time.Duration) (end func()) {
+	w := &work{caller: ctx, most: most}
+	f.work = w
+	return func() {
+		if w.cancel != nil {
+			w.cancel()
+			w.late.Stop()
+		}
+	}
+}
+
+// begin is done before the first tool runs.
+func (w *work) begin() {
+	if w.cancel == nil {
+		w.ctx, w.cancel = context.WithCancel(w.caller)
+		w.late = time.NewTimer(w.most)
+	}
+}
+
 // launch runs a tool.
 func (s *Session) launch(c *openCall) {
 	f := s.feed
 	f.active++
-	ctx := withCall(f.ctx, CallInfo{Session: s.ID(), Number: c.n, Tool: c.tool, Key: c.key})
-	go func() {
-		value, err := c.run.Run(ctx)
-		f.done <- finished{c, value, err} // there is room for all that run
-	}()
+	f.work.begin()
+	ctx := withCall(f.work.ctx, CallInfo{Session: s.ID(), Number: c.n, Tool: c.tool, Key: c.key})
+	c.run.begin(ctx, func(value js.Value, err error) { f.done <- finished{c, value, err} }) // there is room for all that run
 }
 
 // await waits for tools, one at least, and answers them.
-func (s *Session) await(ctx context.Context, late <-chan time.Time) (replies []js.Reply, err error) {
+func (s *Session) await(ctx context.Context) (replies []js.Reply, err error) {
 	f := s.feed
 	var first finished
 	select {
 	case first = <-f.done:
 	case <-ctx.Done():
 		return nil, canceled(ctx, "while a tool ran")
-	case <-late:
+	case <-f.work.late.C:
 		return nil, sessionFailed(SessionWait, "the tools of the feed took more than %d ms", s.pool.limits.FeedWaitMS)
 	}
 	for {
@@ -242,7 +269,7 @@ func (s *Session) await(ctx context.Context, late <-chan time.Time) (replies []j
 		if err != nil {
 			return nil, err
 		}
-		if errors.Is(first.err, ToolPanicked) {
+		if own, ok := first.err.(*ToolError); ok && own.Kind == ToolPanicked { // errors.Is would ask the tool's own error
 			return nil, &SessionError{Kind: SessionTool, Message: first.c.tool + " panicked", Err: first.err}
 		}
 		replies = append(replies, reply)
@@ -287,15 +314,20 @@ func (s *Session) room(n int) bool {
 }
 
 // told is what the guest is told of an error.
-func (s *Session) told(err error) *journal.Failure {
+func (s *Session) told(err error) (f *journal.Failure) {
 	kind := "host_error"
+	defer func() {
+		if recover() != nil { // in a method of the error, which is the tool's own
+			f = &journal.Failure{Kind: kind, Name: "Error", Message: "the function of the host failed"}
+		}
+	}()
 	var own *ToolError
 	if errors.As(err, &own) {
 		kind = string(own.Kind)
 	}
 	var open *js.GuestError
 	switch {
-	case errors.As(err, &open):
+	case errors.As(err, &open) && open != nil:
 		return &journal.Failure{Kind: kind, Name: orError(cutText(open.Name, 100)), Message: cutText(open.Message, maxTold)}
 	case s.pool.o.ShowErrors:
 		return &journal.Failure{Kind: kind, Name: "Error", Message: cutText(err.Error(), maxTold)}

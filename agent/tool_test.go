@@ -126,9 +126,11 @@ func TestCallables(t *testing.T) {
 }
 
 // TestToolRefused: what is no tool is refused by the name of the field; its
-// neighbour is not.
+// neighbour is not. The names of guests themselves are held against the engine in
+// TestGuestGlobals.
+// Long because of its table.
 //
-// proves part of S-10
+// proves S-10
 func TestToolRefused(t *testing.T) {
 	fn := func() {}
 	object := json.RawMessage(`{"type":"object"}`)
@@ -152,6 +154,10 @@ func TestToolRefused(t *testing.T) {
 		"time":            {[]Tool{{Name: "t", Func: fn, TimeoutMS: -1}}, []Tool{{Name: "t", Func: fn, TimeoutMS: 1}}, "tools[0].TimeoutMS"},
 		"calls":           {[]Tool{{Name: "t", Func: fn, MaxCalls: 1_000_001}}, []Tool{{Name: "t", Func: fn, MaxCalls: 1_000_000}}, "tools[0].MaxCalls"},
 		"long":            {[]Tool{{Name: "t", Func: fn, Description: strings.Repeat("a", maxDescription+1)}}, []Tool{{Name: "t", Func: fn, Description: strings.Repeat("a", maxDescription)}}, "tools[0].Description"},
+		"guest's name":    {[]Tool{{Name: "Promise", Func: fn}}, []Tool{{Name: "promise", Func: fn}}, "tools[0].Name"},
+		"guest's space":   {[]Tool{{Name: "console.say", Func: fn}}, []Tool{{Name: "say.console", Func: fn}}, "tools[0].Name"},
+		"every object's":  {[]Tool{{Name: "a.valueOf", Func: fn}}, []Tool{{Name: "a.valueOff", Func: fn}}, "tools[0].Name"},
+		"prefix":          {[]Tool{{Name: "a.GloveBox_x", Func: fn}}, []Tool{{Name: "a.glove_x", Func: fn}}, "tools[0].Name"},
 		"twice":           {[]Tool{{Name: "t", Func: fn}, {Name: "t", Func: fn}}, []Tool{{Name: "t", Func: fn}, {Name: "u", Func: fn}}, "tools"},
 		"by case":         {[]Tool{{Name: "getUser", Func: fn}, {Name: "getuser", Func: fn}}, []Tool{{Name: "getUser", Func: fn}, {Name: "getUsers", Func: fn}}, "tools"},
 		"by underscore":   {[]Tool{{Name: "a.get_user", Func: fn}, {Name: "a.getUser", Func: fn}}, []Tool{{Name: "a.getUser", Func: fn}, {Name: "b.getUser", Func: fn}}, "tools"},

@@ -202,38 +202,53 @@ func (t *ToolSet) admitDiscovery(name string, args []js.Value) (*ToolCall, error
 // not heed its context when time is up is left running, and its result dropped.
 // A second Run is refused.
 func (c *ToolCall) Run(ctx context.Context) (js.Value, error) {
-	if c.ran.Swap(true) {
-		return js.Value{}, toolFailed(ToolUnknown, c.Tool, "this call ran already")
-	}
-	timed, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
 	type outcome struct {
-		value any
+		value js.Value
 		err   error
 	}
 	done := make(chan outcome, 1)
+	c.begin(ctx, func(value js.Value, err error) { done <- outcome{value, err} })
+	out := <-done
+	return out.value, out.err
+}
+
+// begin is Run that does not wait: it calls done once, with what Run returns. The
+// tool has a goroutine of its own, so that it can be left behind, and end it.
+func (c *ToolCall) begin(ctx context.Context, done func(js.Value, error)) {
+	if c.ran.Swap(true) {
+		done(js.Value{}, toolFailed(ToolUnknown, c.Tool, "this call ran already"))
+		return
+	}
+	timed, cancel := context.WithTimeout(ctx, c.timeout)
+	var told atomic.Bool
+	tell := func(value js.Value, err error) {
+		if !told.Swap(true) {
+			done(value, err)
+		}
+	}
+	late := func() error {
+		if ctx.Err() != nil {
+			return &ToolError{Kind: ToolCanceled, Tool: c.Tool, Message: "the call was given up", Err: context.Cause(ctx)}
+		}
+		return toolFailed(ToolTimeout, c.Tool, "it took more than %d ms", c.timeout.Milliseconds())
+	}
+	stop := context.AfterFunc(timed, func() { tell(js.Value{}, late()) })
 	go func() {
-		out := outcome{err: &ToolError{Kind: ToolPanicked, Tool: c.Tool, Message: "the tool failed", Err: errors.New("it ended its goroutine")}}
+		var value js.Value
+		err := error(&ToolError{Kind: ToolPanicked, Tool: c.Tool, Message: "the tool failed", Err: errors.New("it ended its goroutine")})
 		defer func() {
 			if p := recover(); p != nil {
-				out = outcome{err: &ToolError{Kind: ToolPanicked, Tool: c.Tool, Message: "the tool failed", Err: fmt.Errorf("panic: %v", p)}}
+				value, err = js.Value{}, &ToolError{Kind: ToolPanicked, Tool: c.Tool, Message: "the tool failed", Err: fmt.Errorf("panic: %v", p)}
 			}
-			done <- out
+			if err != nil && timed.Err() != nil {
+				err = late()
+			}
+			stop()
+			cancel()
+			tell(value, err)
 		}()
-		value, err := c.run(timed)
-		out = outcome{value, err}
+		value, err = c.result(c.run(timed))
 	}()
-	select {
-	case out := <-done:
-		if out.err == nil || timed.Err() == nil {
-			return c.result(out.value, out.err)
-		}
-	case <-timed.Done():
-	}
-	if ctx.Err() != nil {
-		return js.Value{}, &ToolError{Kind: ToolCanceled, Tool: c.Tool, Message: "the call was given up", Err: context.Cause(ctx)}
-	}
-	return js.Value{}, toolFailed(ToolTimeout, c.Tool, "it took more than %d ms", c.timeout.Milliseconds())
 }
 
 func (c *ToolCall) result(value any, err error) (js.Value, error) {

@@ -230,6 +230,18 @@ func bwrapped(dir string) []string {
 		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", dir, "/box", "--chdir", "/box"}
 }
 
+// nodePeer puts the peers' drivers into a folder and finds node.
+func nodePeer() (dir, node string, err error) {
+	from, _ := fs.Sub(peerFiles, "peers")
+	if dir, err = filepath.Abs(filepath.Join(*downloads, "peers")); err == nil {
+		if err = copyFiles(from, dir); err == nil {
+			err = os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o644)
+		}
+	}
+	node, missing := exec.LookPath("node")
+	return dir, node, errors.Join(err, missing)
+}
+
 // peers starts those that can be had, and names the others.
 func peers(ctx context.Context) (all []*contender, absent []string) {
 	add := func(name string, v *contender, err error) {
@@ -242,15 +254,8 @@ func peers(ctx context.Context) (all []*contender, absent []string) {
 		}
 		all = append(all, v)
 	}
-	from, _ := fs.Sub(peerFiles, "peers")
-	dir, err := filepath.Abs(filepath.Join(*downloads, "peers"))
-	if err == nil {
-		if err = copyFiles(from, dir); err == nil {
-			err = os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o644)
-		}
-	}
-	node, missing := exec.LookPath("node")
-	if err = errors.Join(err, missing); err != nil {
+	dir, node, err := nodePeer()
+	if err != nil {
 		return nil, []string{"node, worker_threads, isolated-vm, Deno: " + err.Error()}
 	}
 	v, err := piped(ctx, "node --jitless over a pipe", "none", dir, node, "--jitless", "pipe.js")

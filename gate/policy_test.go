@@ -10,7 +10,7 @@ import (
 )
 
 // A policy reads each kind of text as what it is going to be, and what it cannot
-// read it denies.
+// read it denies. Long because of its table.
 //
 // proves part of H-57
 func TestPolicy(t *testing.T) {

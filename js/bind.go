@@ -50,12 +50,25 @@ func (r *Runtime) BindAsync(ctx context.Context, name string, fn any) error {
 	return r.bind(ctx, name, fn, true)
 }
 
-// BindPaused gives the guest a function that gives it a promise, and whose calls
+// BindPaused gives the guest functions that give it promises, and whose calls
 // [Runtime.Start] hands over. Within [Runtime.Eval] and its like a call is
-// refused.
-func (r *Runtime) BindPaused(ctx context.Context, name string) error {
-	return r.bindCall(ctx, name, nil, true)
+// refused. Several names cost hardly more time than one. If one cannot be bound,
+// none is: those that were are revoked.
+func (r *Runtime) BindPaused(ctx context.Context, names ...string) error {
+	for at := 0; at < len(names); at += bindAtOnce {
+		if err := r.bindCalls(ctx, names[at:min(at+bindAtOnce, len(names))], nil, true); err != nil {
+			for _, bound := range names[:at] {
+				err = errors.Join(err, r.Revoke(ctx, bound))
+			}
+			return err
+		}
+	}
+	return nil
 }
+
+// bindAtOnce is how many bindings are sent before the first answer is read: so few
+// that neither side can wait for the other to read.
+const bindAtOnce = 64
 
 // BindObject binds every exported method of a value, or every entry of a
 // map[string]Func or map[string]any, below a name. The names of methods begin in
@@ -94,35 +107,68 @@ func (r *Runtime) bind(ctx context.Context, name string, fn any, async bool) err
 	if err != nil {
 		return err
 	}
-	return r.bindCall(ctx, name, call, async)
+	return r.bindCalls(ctx, []string{name}, call, async)
 }
 
-func (r *Runtime) bindCall(ctx context.Context, name string, call Func, async bool) error {
-	if !pathForm.MatchString(name) {
-		return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
+// bindCalls binds names to one function, all of them or none.
+func (r *Runtime) bindCalls(ctx context.Context, names []string, call Func, async bool) error {
+	for _, name := range names {
+		if !pathForm.MatchString(name) {
+			return &api.FieldError{Field: "name", Value: clean(name, 100), Reason: "must be identifiers joined by dots"}
+		}
 	}
 	if err := r.enter(ctx); err != nil {
 		return err
 	}
 	defer func() { r.turn <- struct{}{} }()
-	token := r.register(name, call)
-	if token == 0 {
-		return failed(BindFailed, "%s is bound already", name)
+	var messages []wire.Message
+	for i, name := range names {
+		token := r.register(name, call)
+		if token == 0 {
+			for _, before := range names[:i] {
+				r.forget(before)
+			}
+			return failed(BindFailed, "%s is bound already", name)
+		}
+		messages = append(messages, &wire.Bind{Token: token, Name: name, Async: async})
 	}
-	r.binding, r.limits = token, r.p.limits
+	return r.bindAll(ctx, names, messages)
+}
+
+// bindAll sends all bindings and then reads what came of each.
+func (r *Runtime) bindAll(ctx context.Context, names []string, messages []wire.Message) (err error) {
+	r.limits = r.p.limits
 	defer func() { r.binding = 0 }()
-	answer, err := r.converse(ctx, false, &wire.Bind{Token: token, Name: name, Async: async})
-	if err == nil {
+	var bound []string
+	for i, name := range names {
+		r.binding = messages[i].(*wire.Bind).Token
+		var send []wire.Message
+		if i == 0 {
+			send = messages
+		}
+		answer, over := r.converse(ctx, false, send...)
+		if over != nil {
+			for _, n := range names {
+				r.forget(n)
+			}
+			return over
+		}
 		b, ok := answer.(*wire.Bound)
 		switch {
-		case !ok || b.Token != token:
-			err = r.end(failed(Protocol, "an answer to another binding"))
-		case b.Failure != nil:
+		case !ok || b.Token != r.binding:
+			return r.end(failed(Protocol, "an answer to another binding"))
+		case b.Failure == nil:
+			bound = append(bound, name)
+			continue
+		case err == nil:
 			err = &Error{Kind: BindFailed, Message: fmt.Sprintf("%s: %s", name, clean(b.Failure.Message, 400))}
 		}
+		r.forget(name)
 	}
 	if err != nil {
-		r.forget(name)
+		for _, name := range bound {
+			err = errors.Join(err, r.Revoke(ctx, name))
+		}
 	}
 	return err
 }

@@ -190,3 +190,41 @@ func TestHostLinksNoEngine(t *testing.T) {
 		t.Error("the worker links no binding")
 	}
 }
+
+// How many threads a worker has is what the kernel counts, the engine's own among
+// them, of which the worker's runtime keeps no books.
+//
+// proves O-09
+func TestThreadsAreTheKernelsCount(t *testing.T) {
+	for try := 0; ; try++ {
+		rt := open(t, js.Options{})
+		var tasks []os.DirEntry
+		engine := 0 // threads of another name than the program's
+		for _, pid := range testenv.Descendants(os.Getpid()) {
+			dir := fmt.Sprintf("/proc/%d/", pid)
+			if line, _ := os.ReadFile(dir + "cmdline"); !strings.HasPrefix(string(line), "/glovebox-js\x00") {
+				continue
+			}
+			tasks, _ = os.ReadDir(dir + "task")
+			for _, k := range tasks {
+				if name, _ := os.ReadFile(dir + "task/" + k.Name() + "/comm"); strings.TrimSpace(string(name)) != "glovebox-js" {
+					engine++
+				}
+			}
+		}
+		layers := rt.Evidence().Layers
+		want := fmt.Sprintf("outside: %d threads under ", len(tasks))
+		detail := layers[len(layers)-1].Detail
+		if err := rt.Close(); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case engine == 0:
+			t.Fatalf("no thread of the engine's own among %d", len(tasks))
+		case strings.HasPrefix(detail, want):
+			return
+		case try == 10: // a thread can come between the two looks
+			t.Fatalf("%s, want %s", detail, want)
+		}
+	}
+}

@@ -26,7 +26,7 @@ type (
 	empty struct {
 		C chan int `json:"c,omitzero"`
 	}
-	speaks struct{ c chan int }
+	speaks struct{ C chan int }
 )
 
 func (speaks) MarshalJSON() ([]byte, error)  { return []byte("1"), nil }

@@ -127,7 +127,7 @@ func (e *Execution) value(v Value, most int64) {
 	case err != nil:
 		e.NoJSON, e.Text = err.Error(), v.String()
 	case int64(len(text)) > most: // escapes make JSON longer than what crossed
-		e.Status, e.Kind, e.Error = StatusError, ResultLimit, fmt.Sprintf("the result as JSON has more than %d bytes", most)
+		e.Status, e.Kind, e.Error = StatusError, ResultLimit, fmt.Sprintf("the result as JSON has more bytes than result_bytes, %d", most)
 	default:
 		e.Result = text
 	}

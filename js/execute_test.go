@@ -28,7 +28,7 @@ func TestExecute(t *testing.T) {
 		"throw 'a\\x1bb'":  {Status: js.StatusError, Result: json.RawMessage("null"), Kind: js.Thrown, Error: "ab"},
 		"'" + x + "' + 1n": {Status: js.StatusOK, Result: json.RawMessage(`"` + x + `1"`)},
 		"'\\x01'.repeat(500)": {Status: js.StatusError, Result: json.RawMessage("null"), Kind: js.ResultLimit,
-			Error: "the result as JSON has more than 1000 bytes"},
+			Error: "the result as JSON has more bytes than result_bytes, 1000"},
 		"for (;;) ;": {Status: js.StatusTimeout, Result: json.RawMessage("null"), Kind: js.Timeout, Error: "it took longer than timeout_ms, 1000 ms"},
 		"console.log('a', { b: 1 }, '\\u202e'); console.error('c'); console.debug('d'); console.warn('e')": {Status: js.StatusOK, Result: json.RawMessage("null"), Stdout: "a { b: 1 } \nd\n", Stderr: "c\ne\n"},
 		"console.log('" + x + "'); console.error('c')": {Status: js.StatusOK, Result: json.RawMessage("null"), Stdout: strings.Repeat("x", 96) + "…\n",

@@ -84,6 +84,8 @@ func TestGateSees(t *testing.T) {
 		{js.Script{Code: "import { a } from 'near'; export default a", Module: true}, `{"default":1}`, []string{"module eval import { a } from 'near'; export default a"}, false},
 		{js.Script{Code: "import('far').then(m => m.default)"}, "4",
 			[]string{"script eval import('far').then(m => m.default)", "module far " + more["far"], "module b " + more["b"], "json data " + more["data"]}, false},
+		{js.Script{Code: "await 0; return n + 1", Name: "f", Feed: &js.Feed{Inputs: map[string]any{"n": 5}}}, "6", []string{"feed f await 0; return n + 1"}, false},
+		{js.Script{Code: "n", Feed: &js.Feed{}}, "5", []string{"feed eval n"}, true},
 		{js.Script{Code: "import('far').then(m => m.b)"}, "2", []string{"script eval import('far').then(m => m.b)"}, true},
 	} {
 		var v js.Value
@@ -127,8 +129,10 @@ func TestGateDenies(t *testing.T) {
 	if _, err := rt.Execute(ctx, js.Script{Code: "ran('DENY')"}); !isDenied(err) {
 		t.Error(err)
 	}
-	if _, err := rt.Start(ctx, js.Script{Code: "ran('DENY')"}); !isDenied(err) {
-		t.Error(err)
+	for _, f := range []*js.Feed{nil, {}} {
+		if _, err := rt.Start(ctx, js.Script{Code: "ran('DENY')", Feed: f}); !isDenied(err) {
+			t.Error(err)
+		}
 	}
 	for _, code := range []string{"import 'bad'", "import 'through'", "import x from 'bad.json' with { type: 'json' }", "export default await import('bad')"} {
 		_, err := rt.EvalModule(ctx, code)
@@ -246,7 +250,7 @@ func TestGateModulesAreCopied(t *testing.T) {
 }
 
 // A script that was admitted is not judged again for as long as it is the same
-// and runs where it was admitted.
+// and runs where it was admitted. Long because of the ways to change one.
 //
 // proves part of H-57
 func TestAdmit(t *testing.T) {

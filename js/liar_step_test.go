@@ -37,8 +37,14 @@ func TestLiarStepsAsRoot(t *testing.T) {
 		return err
 	}
 	begin := list(isBound, evaluation, call(0, empty))
+	both := func(rt *Runtime) error { return rt.BindPaused(context.Background(), "f", "g") }
+	two := await(wire.TypeBind)
+	two.N = 2
 	for _, c := range []lie{
 		{name: "a step", steps: list(begin, waits(1, 0), await(wire.TypeAnswer), one, rest), do: paused(resumes)},
+		{name: "two bindings", steps: list(isBound, isBound, rest), do: both},
+		{name: "the second of two bindings first", steps: list(two, frame(wire.TypeBound, script.Token, 1), rest), do: both, want: Protocol},
+		{name: "a call between two bindings", steps: list(isBound, call(0, empty), isBound, rest), do: both, want: Protocol},
 		{name: "waits outside a step", steps: list(evaluation, waits(1, 0), rest), want: Protocol},
 		{name: "waits for no call", steps: list(evaluation, waits(1, 0), rest), do: step, want: Protocol},
 		{name: "waits for another evaluation's", steps: list(begin, waits(2, 0), rest), do: paused(nil), want: Protocol},

@@ -2,11 +2,13 @@ package js_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/js"
 )
 
@@ -53,6 +55,24 @@ const describer = `(function say(v) {
 	if (Object.is(v, -0)) return '-0'
 	return typeof v === 'bigint' ? v + 'n' : String(v)
 })`
+
+// A state is the same with every compiler of the engine.
+func TestStateCompiled(t *testing.T) {
+	var last js.Value
+	for i, jit := range []js.JIT{"", js.Baseline, js.Full} {
+		o := js.Options{JIT: jit, Allow: []string{"WebAssembly", "Atomics", "WeakRef"}}
+		rt := open(t, o)
+		if got := fed(rt, "let n = 0; for (let i = 0; i < 1e5; i++) n += [i].map(x => x % 7)[0]; const m = new Map([[n, [new Set('abc'), , -0]]]); n", js.Feed{Inputs: map[string]any{"a": 1}}); got != "299995" {
+			t.Errorf("%s: %s", jit, got)
+		}
+		state, err := rt.Snapshot(ctx)
+		if err != nil || i > 0 && !js.Equal(state, last) {
+			t.Errorf("%s: %v, %v", jit, state, err)
+		}
+		last = state
+		rebuilt(t, rt, o)
+	}
+}
 
 // Every kind of plain data is in a state, comes back as it was, and in the same
 // order; let, const, var and properties are again what they were.
@@ -176,7 +196,7 @@ func TestStateSeesTheWorld(t *testing.T) {
 		"Object.setPrototypeOf(Map.prototype, null)": "Map.prototype.__proto__", "Promise.prototype.then = function () {}": "Promise.prototype.then", "Object.defineProperty(Map.prototype, 'size', { get() { return 1 } })": "Map.prototype.size",
 		"console.log = () => {}": "console.log", "console.extra = 1": "console.extra", "setTimeout.x = 1": "setTimeout.x", "[].map.x = 1": "Array.prototype.map.x", "Object.getPrototypeOf([].values()).next = 1": "an object of the language", "Object.getPrototypeOf(function* () {}).x = 1": "an object of the language",
 		"Object.getPrototypeOf(async () => {}).constructor.x = 1": "an object of the language", "Symbol.prototype[Symbol.toPrimitive] === 1 || (Date.prototype[Symbol('x')] = 1)": "Date.prototype.Symbol(x)", "Object.defineProperty(Intl.DateTimeFormat.prototype, 'format', { value: 1 })": "Intl.DateTimeFormat.prototype.format",
-		"Object.preventExtensions(Reflect)": "Reflect", "Error.stackTraceLimit = 1": "Error.stackTraceLimit", "Object.defineProperty(Array, 'name', { value: 'A' })": "Array.name", "Object.defineProperty([].at, 'length', { value: 5 })": "Array.prototype.at.length", "String.prototype.at = String.prototype.at.bind('x')": "String.prototype.at",
+		"Object.preventExtensions(Reflect)": "Reflect", "Error.stackTraceLimit = 1": "Error.stackTraceLimit", "Object.defineProperty(Array, 'name', { value: 'A' })": "Array.name", "Object.defineProperty([].at, 'length', { value: 'x' })": "Array.prototype.at", "delete [].at.name": "Array.prototype.at", "Object.setPrototypeOf([].at, null)": "Array.prototype.at", "Object.freeze(Map)": "Map", "String.prototype.at = String.prototype.at.bind('x')": "String.prototype.at",
 		"Object.prototype.toJSON = 1": "Object.prototype.toJSON", "Function.prototype.call = 1": "Function.prototype.call", "RegExp.prototype.exec = () => null": "RegExp.prototype.exec", "Object.setPrototypeOf(Reflect, null)": "Reflect.__proto__", "tools.x = 1": "tools", "tools.f.x = 1": "tools", "Object.setPrototypeOf(tools, null)": "tools",
 		"alone.x = 1": "alone", "Object.freeze(tools.f)": "tools",
 	} {
@@ -291,5 +311,27 @@ func TestStateTooMuch(t *testing.T) {
 	fed(small, "s = 'x'.repeat(200)", js.Feed{})
 	if _, err := small.Snapshot(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// With a gate nothing of a state is asked for, since nothing of it is source.
+func TestStateGated(t *testing.T) {
+	o := js.Options{Gate: func(_ context.Context, source []byte, _ gate.Info) gate.Verdict {
+		return gate.Verdict{Allow: strings.HasPrefix(string(source), "/*ok*/")}
+	}}
+	rt := open(t, o)
+	if got := fed(rt, "/*ok*/ let a = { x: 'denied()' }", js.Feed{Inputs: map[string]any{"b": 1}}); got != "undefined" {
+		t.Error(got)
+	}
+	other := rebuilt(t, rt, o)
+	if got := fed(other, "/*ok*/ [a, b]", js.Feed{}); got != `[{"x":"denied()"},1]` {
+		t.Error(got)
+	}
+	if _, _, err := other.Run(ctx, js.Script{Code: "a", Feed: &js.Feed{}}); !errors.As(err, new(*gate.Denied)) {
+		t.Errorf("%v", err)
+	}
+	value, _ := js.ValueOf([]any{[]any{"let", "a=(globalThis.evil=1),b", 1}})
+	if err := open(t, o).Rebuild(ctx, value); js.KindOf(err) != js.Unsupported {
+		t.Errorf("%v", err)
 	}
 }

@@ -90,3 +90,12 @@ func TestPolicy(t *testing.T) {
 		t.Error(short(r))
 	}
 }
+
+func BenchmarkPolicy(b *testing.B) {
+	text := megabyte()
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		Policy{DenyEval: true, DenyComputed: true, Module: true}.Check(text)
+	}
+}

@@ -65,6 +65,9 @@ type Options struct {
 	AllowImport bool
 	// AllowDynamicImport does not report import().
 	AllowDynamicImport bool
+	// Script is for texts that run as a script and are not fed to a session: await and
+	// return at the top are reported. Beside AllowImport it means nothing.
+	Script bool
 	// IgnoreEval does not report eval and the constructor of functions.
 	IgnoreEval bool
 	// Bound are names that the host binds, such as "fetch": they are not reported.
@@ -100,6 +103,7 @@ func (r Result) String() string {
 // bounded by the text's length; it never fails: text that cannot be read has the
 // finding "syntax" or "limit".
 func Check(source string, o Options) Result {
+	o.Script = o.Script && !o.AllowImport
 	c := checker{o: o, window: newWindow(), declared: map[string]bool{}}
 	for _, name := range o.Bound {
 		c.declared[name] = true

@@ -25,6 +25,8 @@ var rules = []rule{
 	{"process", Error, "process does not exist here; hand over what is needed of environment and arguments as a value."},
 	{"deno", Error, "Deno does not exist here; bind a function of the host instead."},
 	{"child_process", Error, "child_process does not exist here; no program can be started, so bind a function of the host instead."},
+	{"absent", Error, "exists in browsers or Node.js and not here; bind a function of the host, or write what it does."}, // behind the name
+	{"top-level", Error, "await and return at the top work in modules and in feeds of a session; put the code into an async function and call it."},
 	{"proto", Warning, "__proto__ changes what an object inherits from; Object.create and Object.getPrototypeOf say so openly."},
 	{"constructor-chain", Warning, ".constructor.constructor is the constructor of functions, which makes code of text; write what is meant."},
 	{"eval", Note, "eval() throws where the runtime has StrictEval; write the code out."},
@@ -57,6 +59,22 @@ var absent = map[string]struct {
 	"Deno":           {"deno", false, false},
 	"child_process":  {"child_process", true, false},
 }
+
+// others are further names that browsers and Node.js have and a guest has not, as
+// an evaluation in one has shown. They are reported where they are called, made
+// with new, or asked for a property.
+var others = func() map[string]bool {
+	names := map[string]bool{}
+	for name := range strings.FieldsSeq(otherNames) {
+		names[name] = true
+	}
+	return names
+}()
+
+const otherNames = "AbortController AbortSignal Blob BroadcastChannel Buffer Bun CustomEvent DOMParser Event EventSource EventTarget File FileReader FormData Headers " +
+	"MessageChannel ReadableStream Request Response SharedArrayBuffer SharedWorker TextDecoder TextEncoder TransformStream URL URLSearchParams Worker WritableStream " +
+	"alert atob btoa cancelAnimationFrame clearImmediate crypto document importScripts indexedDB localStorage navigator performance postMessage queueMicrotask " +
+	"reportError requestAnimationFrame requestIdleCallback sessionStorage setImmediate structuredClone"
 
 // globals are names of the global object, here or on other hosts.
 var globals = []string{"globalThis", "window", "self", "global"}
@@ -164,6 +182,21 @@ func (c *checker) say(at *jstoken.Token, id, name string) {
 	c.report(at, r.severity, r.id, name, r.text)
 }
 
+// miss reports a name of others.
+func (c *checker) miss(at *jstoken.Token, name string) {
+	r := rules[slices.IndexFunc(rules, func(r rule) bool { return r.id == "absent" })]
+	c.report(at, r.severity, r.id, name, name+" "+r.text)
+}
+
+// operand tells whether something follows that an await could wait for.
+func (c *checker) operand() bool {
+	switch c.next.Kind {
+	case jstoken.Name, jstoken.Number, jstoken.String, jstoken.Template, jstoken.Regexp:
+		return !c.next.IsWord("in") && !c.next.IsWord("instanceof") && !c.next.IsWord("of")
+	}
+	return c.next.Is("(") || c.next.Is("[") || c.next.Is("{")
+}
+
 // called tells whether what is looked at is called.
 func (c *checker) called() bool { return c.next.Is("(") || c.next.Is("?.") }
 
@@ -189,6 +222,13 @@ func (c *checker) name() {
 		return
 	}
 	switch {
+	case others[t.Name]:
+		property := c.next.Is(".") || c.next.Is("[") || c.next.Is("?.")
+		if !t.Declares && (c.next.Is("(") || property || c.last.IsWord("new") || c.last.IsWord("extends")) {
+			c.miss(t, t.Name)
+		}
+	case c.o.Script && t.AtTop && (t.IsWord("return") || t.IsWord("await") && c.operand()):
+		c.say(t, "top-level", "")
 	case t.Name == "__proto__":
 		c.say(t, "proto", "")
 	case t.Name == "eval" && c.called() && !c.o.IgnoreEval:
@@ -239,10 +279,15 @@ func (c *checker) member() {
 	case name == "Function" && c.called() && !c.o.IgnoreEval:
 		c.say(at, "new-function", "")
 	default:
-		if a, ok := absent[name]; ok && c.next.Is("=") {
+		a, ok := absent[name]
+		other := others[name]
+		switch {
+		case (ok || other) && c.next.Is("="):
 			c.declared[name] = true
-		} else if ok {
+		case ok:
 			c.say(at, a.rule, name)
+		case other:
+			c.miss(at, name)
 		}
 	}
 }

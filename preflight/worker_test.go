@@ -69,3 +69,33 @@ func TestErrorsFail(t *testing.T) {
 		}
 	}
 }
+
+// Every name of the list does not exist in a worker, and what the rule of the top
+// level finds does not work in a script of one.
+//
+// proves part of P-05
+func TestAbsentNamesAreAbsent(t *testing.T) {
+	ctx := context.Background()
+	rt, err := js.New(ctx, js.Options{InitPath: testenv.Init(), WorkerPath: testenv.Worker()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, name := range preflight.Others() {
+		v, err := rt.Eval(ctx, "typeof "+name)
+		if err != nil || v.Any() != "undefined" {
+			t.Errorf("%s is %v, %v", name, v, err)
+		}
+		if r := preflight.Check(name+"()", preflight.Options{}); len(r.Findings) != 1 {
+			t.Errorf("%s: %s", name, r)
+		}
+	}
+	for _, source := range []string{"await Promise.resolve(1)", "return 1"} {
+		if v, err := rt.Eval(ctx, source); js.KindOf(err) != js.SyntaxError {
+			t.Errorf("%s: %v, %v", source, v, err)
+		}
+		if v, _, err := rt.Run(ctx, js.Script{Code: source, Feed: &js.Feed{}}); err != nil { // the control
+			t.Errorf("%s: %v, %v", source, v, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package redteam
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -88,8 +89,25 @@ func (b *built) include(name string) error {
 	return err
 }
 
-// compile compiles a program in C in a whole cell.
+// compile compiles a program in C in a whole cell, each once.
 func (r *runner) compile(ctx context.Context, files []cell.File, entry string) ([]byte, error) {
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%q\n", entry)
+	for _, f := range files {
+		fmt.Fprintf(digest, "%q %o %q\n", f.Name, f.Mode, f.Data)
+	}
+	sum := string(digest.Sum(nil))
+	if known, ok := r.compiled.Load(sum); ok {
+		return known.([]byte), nil
+	}
+	program, err := r.compileNow(ctx, files, entry)
+	if err == nil {
+		r.compiled.Store(sum, program)
+	}
+	return program, err
+}
+
+func (r *runner) compileNow(ctx context.Context, files []cell.File, entry string) ([]byte, error) {
 	c := languages.Builtin().Find("c")
 	program, _ := c.Program()
 	job := &cell.Job{Profile: cell.CompileProfile, Files: files, Env: baseEnv, Artifacts: []string{"prog"}, Limits: api.DefaultCompileLimits(),

@@ -8,10 +8,11 @@ import (
 )
 
 // A compiler's cell stops all that a program's cell stops, with the same
-// answers: the attacks of the other groups are fired under its profile too.
+// answers: the attacks of the other groups are fired under its profile too. The
+// profile does not know whose the cell is.
 //
 // proves part of H-27
-func TestBatteryAsACompiler(t *testing.T) {
+func TestBatteryAsACompilerAsRoot(t *testing.T) {
 	all, r := opened(t)
 	fired := 0
 	for _, a := range all {

@@ -1,6 +1,7 @@
 package redteam
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +40,8 @@ type Options struct {
 	Only string
 	// Done, if there is one, gets each row as it is known.
 	Done func(Row)
+
+	compiled *sync.Map // of another runner; nil: its own
 }
 
 // Row is what came of one attack.
@@ -127,6 +131,7 @@ func Fire(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.compiled = cmp.Or(o.compiled, r.compiled)
 	return r.fireAll(ctx, all, o.Done)
 }
 
@@ -194,12 +199,13 @@ type runner struct {
 	whole    *cell.Host
 	controls map[string]*cell.Host
 	leaks    *leaks
+	compiled *sync.Map // what was compiled: digest of the sources to the program
 }
 
 // open opens the whole host, which must have every layer, unless a test takes
 // what there is (auto).
 func open(init string, mode cell.Mode) (*runner, error) {
-	r := &runner{init: init, mode: mode, controls: map[string]*cell.Host{}}
+	r := &runner{init: init, mode: mode, controls: map[string]*cell.Host{}, compiled: &sync.Map{}}
 	var err error
 	if r.leaks, err = leak(); err != nil {
 		return nil, err

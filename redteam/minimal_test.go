@@ -3,6 +3,7 @@ package redteam
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox/internal/cell"
@@ -11,6 +12,7 @@ import (
 )
 
 // opened loads all attacks and opens a runner for them, until the test ends.
+// The programs are compiled once for all tests.
 func opened(t *testing.T) ([]*attack, *runner) {
 	t.Helper()
 	all, err := load()
@@ -21,6 +23,7 @@ func opened(t *testing.T) ([]*attack, *runner) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.compiled = &compiledOnce
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)
@@ -28,6 +31,8 @@ func opened(t *testing.T) ([]*attack, *runner) {
 	})
 	return all, r
 }
+
+var compiledOnce sync.Map
 
 // Where a file names several layers, each of them is enough: with one of them
 // back in place the control does not get through any more. A layer that is named

@@ -54,8 +54,9 @@ type fileStore struct {
 	noSync          bool
 	ttl             time.Duration
 	bells           bells
-	done, beaten    chan struct{} // Close was called; the last beat is over
-	use             sync.RWMutex  // held for reading while the folders are in use
+	done, beaten    chan struct{}     // Close was called; the last beat is over
+	use             sync.RWMutex      // held for reading while the folders are in use
+	hook            func(step string) // of tests: called between steps that others may see
 
 	mu     sync.Mutex
 	closed bool
@@ -127,6 +128,13 @@ func openRoot(dir string) (folder, error) {
 		return root, &api.FieldError{Field: "dir", Value: dir, Reason: fmt.Sprintf("must be a folder of this user with mode 0700; it is of user %d with mode %#o", st.Uid, st.Mode&0o777)}
 	}
 	return root, nil
+}
+
+// at is where a test may stop this process.
+func (s *fileStore) at(step string) {
+	if s.hook != nil {
+		s.hook(step)
+	}
 }
 
 func (s *fileStore) closeFolders() {
@@ -210,7 +218,7 @@ func (s *fileStore) try(k Key, o AcquireOptions, p *waiter) (*fileLease, error) 
 		case l != nil:
 			return s.took(l)
 		case err != nil || !again:
-			s.leave(k, d, errors.Is(err, ErrNotFound))
+			s.leave(k, d, true)
 			return nil, err
 		}
 	}
@@ -251,6 +259,9 @@ func (s *fileStore) tryFolder(k Key, d *folder, o AcquireOptions, p *waiter) (l 
 	case first.key != k:
 		err = damaged("it is another session's file")
 	case first.deleted:
+		if err = claim(f); err != nil {
+			break
+		}
 		_ = f.Close()
 		return s.begin(k, d, n, first.fence, o)
 	}
@@ -325,6 +336,7 @@ func (s *fileStore) next(k Key, d *folder, n, fence uint64, r *Record, settled b
 	}
 	l := &fileLease{s: s, key: k, fence: fence, d: d, n: n + 1, lost: make(chan struct{})}
 	if l.slot, err = w.fill(k, fence, false, settled, r); err == nil {
+		s.at("drafted")
 		var ok bool
 		if ok, err = w.follow(*d, n, r != nil && !s.noSync); ok {
 			l.file.Store(w.f)
@@ -373,6 +385,7 @@ func (s *fileStore) goOn(k Key, d *folder, n uint64, f *os.File, o AcquireOption
 			return nil, false, err
 		}
 	}
+	s.at("taken")
 	if claimed, err := readClaim(f); claimed || err != nil {
 		return nil, err == nil, err
 	}
@@ -388,14 +401,17 @@ func (s *fileStore) goOn(k Key, d *folder, n uint64, f *os.File, o AcquireOption
 // he should wake. What he wrote before that end is committed, and he is told so;
 // what he wrote behind it nobody reads.
 func (s *fileStore) replaceHolder(k Key, d *folder, n uint64, f *os.File, o AcquireOptions) (*fileLease, bool, error) {
-	if _, err := f.WriteAt([]byte{1, 0, 0, 0}, atClaim); err != nil {
+	if err := claim(f); err != nil {
 		return nil, false, err
 	}
+	s.at("claimed")
 	st, err := scan(f, math.MaxUint64)
 	if err != nil {
 		return nil, false, err
 	}
+	s.at("read")
 	end, err := s.agree(*d, n, st.seq)
+	s.at("agreed")
 	if err != nil {
 		return nil, errors.Is(err, unix.ENOENT), ignoreMissing(err)
 	}
@@ -414,6 +430,12 @@ func (s *fileStore) replaceHolder(k Key, d *folder, n uint64, f *os.File, o Acqu
 		return nil, false, ErrNotFound
 	}
 	return s.next(k, d, n, st.fence+1, r, st.settled)
+}
+
+// claim says that a generation is gone on from.
+func claim(f *os.File) error {
+	_, err := f.WriteAt([]byte{1, 0, 0, 0}, atClaim)
+	return err
 }
 
 func readClaim(f *os.File) (bool, error) {

@@ -230,15 +230,18 @@ func (d *draft) follow(in folder, n uint64, sync bool) (bool, error) {
 	if ok, err := d.place(in, name, sync); !ok || err != nil {
 		return false, err
 	}
-	// The name is free too when it had been taken, and what came of it was gone on from.
-	switch now, err := in.newest(); {
-	case err != nil:
-		return false, err
-	case now != n+1:
-		in.remove(name)
-		return false, nil
+	d.s.at("linked")
+	// The name is free too when it was taken before, and what came of it has been gone
+	// on from. Whoever has gone on from this one has claimed it.
+	now, err := in.newest()
+	if err != nil || now == n+1 {
+		return err == nil, err
 	}
-	return true, nil
+	claimed, err := readClaim(d.f)
+	if !claimed {
+		in.remove(name)
+	}
+	return claimed, err
 }
 
 // agree settles at which entry generation n ends, once for all: seq, or what
@@ -385,13 +388,18 @@ func (s *fileStore) settle(k Key, d *folder) error {
 	return errors.Join(d.sync(), o.sync(), s.all.sync())
 }
 
-// leave closes a session's folder, and removes it if nothing is in it and nobody
-// else has it open.
+// leave closes a session's folder, and removes it if there is no session in it and
+// nobody else has it open. While it does, which is a few system calls, nobody can
+// open it: a process that is stopped just there keeps others from the name of a
+// session that was deleted, until it goes on or ends.
 func (s *fileStore) leave(k Key, d *folder, maybeEmpty bool) {
 	defer d.close()
 	defer func() { _, _ = d.flock(unix.LOCK_UN) }()
 	if !maybeEmpty {
 		return
+	}
+	if dead, _, _ := d.isDead(); !dead {
+		return // and others are not kept from a session that is one
 	}
 	if ok, _ := d.flock(unix.LOCK_EX); !ok {
 		return
@@ -402,26 +410,37 @@ func (s *fileStore) leave(k Key, d *folder, maybeEmpty bool) {
 		return
 	}
 	defer o.close()
-	names, err := d.names()
-	if err != nil || !d.is(o, name) {
+	dead, fence, names := d.isDead()
+	if !dead || !d.is(o, name) || s.setFloor(fence) != nil {
 		return
-	}
-	if n := largest(names, "g."); n > 0 {
-		f, err := d.open(generation(n), unix.O_RDONLY)
-		if err != nil {
-			return
-		}
-		st, err := scan(f, 1)
-		_ = f.Close()
-		if err != nil || !st.deleted || s.setFloor(st.fence) != nil {
-			return
-		}
 	}
 	for _, name := range names {
 		d.remove(name)
 	}
 	_ = unix.Unlinkat(o.fd, name, unix.AT_REMOVEDIR)
 	_ = unix.Unlinkat(s.all.fd, owner, unix.AT_REMOVEDIR) // if it was the last
+}
+
+// isDead says whether there is no session in a folder, and which lease was its last.
+func (d folder) isDead() (dead bool, fence uint64, names []string) {
+	names, err := d.names()
+	if err != nil {
+		return false, 0, nil
+	}
+	n := largest(names, "g.")
+	if n == 0 {
+		return true, 0, names
+	}
+	f, err := d.open(generation(n), unix.O_RDONLY)
+	if err != nil {
+		return false, 0, nil
+	}
+	defer f.Close()
+	st, err := scan(f, 1)
+	if err != nil || !st.deleted {
+		return false, 0, nil
+	}
+	return true, st.fence, names
 }
 
 // floorNumber is the largest number of a lease of a session that is no more.

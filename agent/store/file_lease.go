@@ -60,7 +60,7 @@ func (l *fileLease) finish(why error, maybeEmpty bool) {
 
 // fenced ends a lease that another has taken.
 func (l *fileLease) fenced() error {
-	l.finish(ErrFenced, false)
+	l.finish(ErrFenced, true)
 	return ErrFenced
 }
 
@@ -125,6 +125,7 @@ func (l *fileLease) Append(ctx context.Context, frames, head []byte) error {
 		return ErrTooLarge
 	}
 	f := l.file.Load()
+	l.s.at("append")
 	if err := l.write(f, frames, head); err != nil {
 		// What is there is no whole entry, which nobody takes for one.
 		if cut := f.Truncate(int64(l.end)); cut != nil {
@@ -137,6 +138,7 @@ func (l *fileLease) Append(ctx context.Context, frames, head []byte) error {
 			return l.broken(err)
 		}
 	}
+	l.s.at("written")
 	size := sizeEntry + uint64(len(head)+len(frames))
 	switch claimed, err := readClaim(f); {
 	case err != nil:
@@ -182,13 +184,14 @@ func (l *fileLease) sync(f *os.File) error {
 // wasClaimed ends the lease of one who has just written an entry, and finds out
 // whether that is before the agreed end.
 func (l *fileLease) wasClaimed() error {
+	l.s.at("fenced")
 	end, err := l.s.agree(*l.d, l.n, l.seq+1)
 	if err != nil {
 		err = fmt.Errorf("it is not known whether the last record was taken over: %w", err)
 	} else if end < l.seq+1 {
 		err = ErrFenced
 	}
-	l.finish(ErrFenced, false)
+	l.finish(ErrFenced, true)
 	return err
 }
 
@@ -212,6 +215,7 @@ func (l *fileLease) Replace(ctx context.Context, journal, head []byte) error {
 		w.drop()
 		return err
 	}
+	l.s.at("replacement")
 	if err := l.follow(w, !l.s.noSync); err != nil {
 		return err
 	}
@@ -232,6 +236,7 @@ func (l *fileLease) follow(w *draft, sync bool) error {
 		}
 		return l.fenced()
 	}
+	l.s.at("unclaimed")
 	switch ok, err := w.follow(*l.d, l.n, sync); {
 	case err != nil:
 		w.drop()
@@ -261,10 +266,12 @@ func (l *fileLease) remove(why error) error {
 		w.drop()
 		return err
 	}
+	l.s.at("tombstone")
 	if err := l.follow(w, l.committed && !l.s.noSync); err != nil {
 		return err
 	}
 	w.drop() // it has its place
+	l.s.at("deleted")
 	l.finish(why, true)
 	return nil
 }
@@ -279,7 +286,8 @@ func (l *fileLease) give(why error) error {
 		return nil
 	}
 	if l.committed {
-		l.finish(why, false)
+		claimed, _ := readClaim(l.file.Load()) // then what came after may be gone too
+		l.finish(why, claimed)
 		return nil
 	}
 	err := l.remove(why)

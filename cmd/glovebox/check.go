@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -29,9 +30,9 @@ glovebox check --json script.js | jq -r '.files[].findings[] | select(.severity 
 
 // checkFlags are the flags of check, as they were written.
 type checkFlags struct {
-	json, imports, dynamic, eval bool
-	bound                        []string
-	max                          int
+	json, imports, dynamic, eval, script bool
+	bound                                []string
+	max                                  int
 }
 
 func newCheck() *cobra.Command {
@@ -47,8 +48,9 @@ func newCheck() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object: ok, and for each file its findings")
-	flags.BoolVar(&f.imports, "allow-import", false, "the files are modules: import and export are in order")
+	flags.BoolVar(&f.imports, "allow-import", false, "the files are modules, as those that end in .mjs are: import and export are in order")
 	flags.BoolVar(&f.dynamic, "allow-dynamic-import", false, "import() is in order")
+	flags.BoolVar(&f.script, "script", false, "the files run as scripts and are fed to no session: await and return at their top are not in order")
 	flags.BoolVar(&f.eval, "report-eval", true, "report eval and the constructor of functions")
 	flags.StringArrayVar(&f.bound, "bound", nil, "`name` that the host binds, such as fetch; repeatable")
 	flags.IntVar(&f.max, "max", preflight.MaxFindings, "`number` of findings that are shown of each file")
@@ -74,7 +76,7 @@ func (f *checkFlags) run(cmd *cobra.Command, args []string) error {
 	case f.max < 0 || f.max > 1_000_000:
 		return usagef("--max: must be from 0 to 1000000, not %d", f.max)
 	}
-	opts := preflight.Options{AllowImport: f.imports, AllowDynamicImport: f.dynamic, IgnoreEval: !f.eval, Bound: f.bound, MaxFindings: f.max}
+	opts := preflight.Options{AllowImport: f.imports, AllowDynamicImport: f.dynamic, Script: f.script, IgnoreEval: !f.eval, Bound: f.bound, MaxFindings: f.max}
 	if f.max == 0 {
 		opts.MaxFindings = -1
 	}
@@ -85,6 +87,14 @@ func (f *checkFlags) run(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			missing = append(missing, err)
 			continue
+		}
+		opts := opts
+		switch ext := filepath.Ext(name); {
+		case typed[ext] != "":
+			missing = append(missing, usagef("%s: is TypeScript or JSX, and what runs is the JavaScript that is made of it: check that", name))
+			continue
+		case ext == ".mjs":
+			opts.AllowImport = true
 		}
 		r := preflight.Check(text, opts)
 		out.OK = out.OK && r.OK()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 	"github.com/glovebox-dev/glovebox/js"
@@ -106,7 +107,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	complete, stderr := true, cmd.ErrOrStderr()
+	stderr := cmd.ErrOrStderr()
 	opts := js.Options{Sandbox: f.sandbox, InitPath: besideOrSelf(), JIT: js.JIT(f.jit), StrictEval: f.strict}
 	if !f.json {
 		opts.Console = func(_ js.Level, text string) { fmt.Fprintln(stderr, termtext.String(text)) }
@@ -135,12 +136,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if f.engine {
 		return f.engineInfo(cmd.OutOrStdout(), rt.Engine())
 	}
-	for _, l := range rt.Evidence().Layers {
-		if !l.Applied && l.Name != "speculation" && l.Name != "time" {
-			complete = false
-			fmt.Fprintln(stderr, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
-		}
-	}
+	complete := warnLayers(stderr, rt.Evidence())
 	script, err := f.script(ctx, maker, name, code)
 	var wrong *js.Error
 	switch {
@@ -162,6 +158,18 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 		return evalFailed(ctx, err)
 	}
 	return f.print(cmd.OutOrStdout(), v)
+}
+
+// warnLayers names the layers that do not hold, and tells whether all do.
+func warnLayers(w io.Writer, e glovebox.Evidence) (complete bool) {
+	complete = true
+	for _, l := range e.Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" {
+			complete = false
+			fmt.Fprintln(w, "glovebox: warning: "+termtext.String("the layer "+l.Name+" does not hold: "+l.Detail))
+		}
+	}
+	return complete
 }
 
 // script is what runs: a file's syntax is told by its name's end.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/agent"
 	"github.com/glovebox-dev/glovebox/internal/mcpserver"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
@@ -32,8 +33,8 @@ $GLOVEBOX_MCP_TOKEN, else one that is made at the start and printed to stderr on
 localhost or of --allow-host too, and no Origin but those of --allow-origin. --socket makes a unix socket for this user
 alone, on which a message is a line.
 
-The tools are run_code, check_code and sandbox_status; docs/mcp.md tells of them. What a program printed is filtered, cut
-and marked as untrusted. Where this host cannot seal a cell the tools say so and what mends it; the server goes on.
+The tools are run_code, javascript (sessions with state), check_code and sandbox_status; docs/mcp.md tells of them. What a
+program printed is filtered, cut and marked as untrusted. Where this host cannot seal a cell the tools say so and what mends it; the server goes on.
 
 The exit status is
   0    the client went, or a signal ended the server     4  this host could seal no cell, from start to end
@@ -74,7 +75,7 @@ func newMCP() *cobra.Command {
 	flags.BoolVar(&f.remote, "allow-remote", false, "let --http listen on an address that is not loopback; the token then travels unencrypted unless a proxy adds TLS")
 	flags.StringArrayVar(&f.max, "max", nil, "`NAME=VALUE`: the most that a program may ask of a limit of run, such as memory=512MiB (repeatable; default wall=1m, memory=1GiB and others)")
 	flags.IntVar(&f.inFlight, "in-flight", 8, "`number` of programs of one client that may run at once")
-	flags.IntVar(&f.sessions, "sessions", 16, "`number` of sessions that one client may have open")
+	flags.IntVar(&f.sessions, "sessions", 16, "`number` of sessions that one client may have open, and of JavaScript sessions")
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
 	f.policy.add(cmd)
 	f.add(cmd)
@@ -134,6 +135,7 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 	if o.Box.Gate, err = f.policy.gate(); err != nil {
 		return o, err
 	}
+	o.Agent = agent.Options{Sandbox: f.sandbox, InitPath: besideOrSelf(), Gate: o.Box.Gate}
 	for _, written := range f.max {
 		name, value, ok := strings.Cut(written, "=")
 		i := slices.IndexFunc(limitFlags[:], func(l limitFlag) bool { return l.name == name })

@@ -322,3 +322,33 @@ func TestMCPUnavailable(t *testing.T) {
 		t.Errorf("%v", cmd.ProcessState)
 	}
 }
+
+// The command's sessions of JavaScript keep what was declared.
+func TestMCPJavaScript(t *testing.T) {
+	cs := mcpClient(t, &mcp.CommandTransport{Command: exec.Command(program(), "mcp")})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	feed := func(code, session string) (id, value string) {
+		t.Helper()
+		args := map[string]any{"code": code}
+		if session != "" {
+			args["session"] = session
+		}
+		r, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "javascript", Arguments: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o struct {
+			Session   string
+			Untrusted struct{ Value string }
+		}
+		if text := r.Content[0].(*mcp.TextContent).Text; json.Unmarshal([]byte(text), &o) != nil || o.Session == "" {
+			t.Fatal(text)
+		}
+		return o.Session, o.Untrusted.Value
+	}
+	id, _ := feed("let n = 40", "")
+	if _, value := feed("n + 2", id); value != "42" {
+		t.Errorf("%q", value)
+	}
+}

@@ -49,6 +49,16 @@ var gated = map[string]struct {
 			t.Error(got)
 		}
 	}},
+	"tool javascript": {proof: func(t *testing.T, policy string) {
+		for _, arguments := range []string{`{"code": "'ran' + eval"}`, `{"code": "('ran' as string) + eval", "syntax": "ts"}`} {
+			if got := askMCP(t, "tools/call", `{"name": "javascript", "arguments": `+arguments+`}`, "--policy", policy); !strings.Contains(got, `"denied"`) || strings.Contains(got, "status") {
+				t.Errorf("%s: %s", arguments, got)
+			}
+		}
+		if got := askMCP(t, "tools/call", `{"name": "javascript", "arguments": {"code": "'ran' + eval"}}`); !strings.Contains(got, `"status":"ok"`) { // the control
+			t.Error(got)
+		}
+	}},
 	"tool check_code":     {free: "reads texts and runs nothing"},
 	"tool sandbox_status": {free: "runs nothing"},
 	"command check":       {free: "reads texts and runs nothing"},

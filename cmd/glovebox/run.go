@@ -110,17 +110,11 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 	if err != nil {
 		return err
 	}
-	// Nobody waits for a second program, so no cell is kept armed for it.
-	o := f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles})
-	if o.Gate, err = f.policy.gate(); err != nil {
-		return err
-	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	if o.Gate != nil { // before New, which proves the sandbox on a cell
-		if err := glovebox.Judge(ctx, o, p); err != nil {
-			return err
-		}
+	o, err := f.judged(ctx, p, profiles)
+	if err != nil {
+		return err
 	}
 	dest, err := f.openOut() // the last that can be refused, since it may make a folder
 	if err != nil {
@@ -150,6 +144,17 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 		return err
 	}
 	return out.end(result, effective(p, f.languages), context.Cause(ctx))
+}
+
+// judged are the options of the Box for a program that the policy, if there is one,
+// allows. It is asked here, since New proves the sandbox on a cell.
+func (f *runFlags) judged(ctx context.Context, p glovebox.Program, profiles map[string][]string) (o glovebox.Options, err error) {
+	// Nobody waits for a second program, so no cell is kept armed for it.
+	o = f.hostFlags.options(glovebox.Options{Sandbox: glovebox.Sandbox(f.sandbox), Once: true, MaxCells: 1, Profiles: profiles})
+	if o.Gate, err = f.policy.gate(); err != nil || o.Gate == nil {
+		return o, err
+	}
+	return o, glovebox.Judge(ctx, o, p)
 }
 
 // effective are the limits in force for a program, for the words about them.

@@ -296,7 +296,7 @@ func FuzzParseUnits(f *testing.F) {
 func TestHelpTellsExitStatuses(t *testing.T) {
 	for name, codes := range map[string]string{
 		"run": "2 4 120 121 122 123 124 125 130", "eval": "0 1 2 3 4 5 6 125 130", "status": "0 1 2 125 130",
-		"check": "0 1 2 125", "redteam": "0 1 4 125 130", "languages": "1 2 4 125 130", "trace": "of run",
+		"check": "0 1 2 125", "mcp": "0 2 4 125", "redteam": "0 1 4 125 130", "languages": "1 2 4 125 130", "trace": "of run",
 	} {
 		var out strings.Builder
 		if code := command([]string{name, "--help"}, &out, &out); code != 0 {

@@ -9,8 +9,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strconv"
 
 	"github.com/glovebox-dev/glovebox/internal/keyring"
@@ -24,7 +26,8 @@ const (
 	sizeHead  = 4 + 8 // length and check
 	sizeInner = 1 + 4 // type and meta's length
 	sizeMAC   = sha256.Size
-	sizeSeal  = 12 + 16 // nonce and tag
+	sizeNonce = 12
+	sizeSeal  = sizeNonce + 16 // and tag
 	maxFrame  = sizeInner + MaxMeta + MaxBlob + sizeSeal
 )
 
@@ -34,12 +37,31 @@ type Chain [sizeMAC]byte
 // String returns the chain in hexadecimal.
 func (c Chain) String() string { return hex.EncodeToString(c[:]) }
 
+// MarshalText writes it in hexadecimal.
+func (c Chain) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, c[:]), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (c *Chain) UnmarshalText(text []byte) error {
+	if len(text) != 2*sizeMAC {
+		return errChain
+	}
+	n, err := hex.Decode(c[:], text)
+	if err != nil || n != sizeMAC {
+		return errChain
+	}
+	return nil
+}
+
+var errChain = errors.New("must be 64 hexadecimal digits")
+
 // keys are the derived keys of one journal.
 type keys struct {
 	mac, length hash.Hash
-	idem        []byte
-	seal        cipher.AEAD // nil until the journal is known to be sealed
-	sealKey     []byte
+	idem        hash.Hash
+	// What goes into a hash and comes out of it, which would else be allocated for each.
+	prev, out Chain
+	seal      cipher.AEAD // nil until the journal is known to be sealed
+	sealKey   []byte
 }
 
 // derive makes the keys of an owner's journal under a root key.
@@ -52,7 +74,7 @@ func derive(ring *keyring.Ring, id string, owner []byte) (*keys, error) {
 		}
 		all[i] = k
 	}
-	return &keys{mac: hmac.New(sha256.New, all[0]), length: hmac.New(sha256.New, all[1]), idem: all[2], sealKey: all[3]}, nil
+	return &keys{mac: hmac.New(sha256.New, all[0]), length: hmac.New(sha256.New, all[1]), idem: hmac.New(sha256.New, all[2]), sealKey: all[3]}, nil
 }
 
 // sealing turns on the encryption of what follows.
@@ -66,26 +88,32 @@ func (k *keys) sealing() error {
 
 // check is what a length is held against before anything behind it is read.
 func (k *keys) check(prev Chain, length []byte) (sum [8]byte) {
-	k.length.Reset()
-	k.length.Write(prev[:])
-	k.length.Write(length)
-	copy(sum[:], k.length.Sum(nil))
+	copy(sum[:], k.over(k.length, prev, length))
 	return sum
 }
 
-func (k *keys) sum(prev Chain, frame []byte) (c Chain) {
-	k.mac.Reset()
-	k.mac.Write(prev[:])
-	k.mac.Write(frame)
-	k.mac.Sum(c[:0])
-	return c
+func (k *keys) sum(prev Chain, frame []byte) Chain { return Chain(k.over(k.mac, prev, frame)) }
+
+// over is the mac of a chain and what follows it, until the next one.
+func (k *keys) over(h hash.Hash, prev Chain, data []byte) []byte {
+	k.prev = prev
+	h.Reset()
+	h.Write(k.prev[:])
+	h.Write(data)
+	return h.Sum(k.out[:0])
 }
 
 // idempotency is the key of a call: stable, and nobody's guess.
 func (k *keys) idempotency(session string, call uint64) string {
-	m := hmac.New(sha256.New, k.idem)
-	m.Write([]byte(session + " " + strconv.FormatUint(call, 10)))
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	k.idem.Reset()
+	k.idem.Write(strconv.AppendUint([]byte(session+" "), call, 10))
+	return hex.EncodeToString(k.idem.Sum(k.out[:0])[:16])
+}
+
+// inner appends what a frame holds of a record.
+func (r *Record) inner(dst, meta []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, byte(r.Type)), uint32(len(meta)))
+	return append(append(dst, meta...), r.Blob...)
 }
 
 // append appends the frame of a record and returns the new chain.
@@ -94,18 +122,23 @@ func (k *keys) append(dst []byte, prev Chain, r *Record) ([]byte, Chain, error) 
 	if err != nil {
 		return dst, prev, err
 	}
-	inner := make([]byte, 0, sizeInner+len(meta)+len(r.Blob))
-	inner = binary.LittleEndian.AppendUint32(append(inner, byte(r.Type)), uint32(len(meta)))
-	inner = append(append(inner, meta...), r.Blob...)
-	if k.seal != nil && r.Type != TypeHeader {
-		nonce := make([]byte, k.seal.NonceSize(), sizeSeal+len(inner))
-		_, _ = rand.Read(nonce) // never fails
-		inner = k.seal.Seal(nonce, nonce, inner, prev[:])
+	start, n := len(dst), sizeInner+len(meta)+len(r.Blob)
+	sealed := k.seal != nil && r.Type != TypeHeader
+	if sealed {
+		n += sizeSeal
 	}
-	start := len(dst)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(inner)))
+	dst = slices.Grow(dst, sizeHead+n+sizeMAC)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 	check := k.check(prev, dst[start:])
-	dst = append(append(dst, check[:]...), inner...)
+	dst = append(dst, check[:]...)
+	if sealed {
+		inner := r.inner(make([]byte, 0, n), meta)
+		var nonce [sizeNonce]byte
+		_, _ = rand.Read(nonce[:]) // never fails
+		dst = k.seal.Seal(append(dst, nonce[:]...), nonce[:], inner, prev[:])
+	} else {
+		dst = r.inner(dst, meta)
+	}
 	chain := k.sum(prev, dst[start:])
 	return append(dst, chain[:]...), chain, nil
 }
@@ -228,7 +261,7 @@ func newSession() string {
 type Head struct {
 	Session string `json:"session"`
 	Count   uint64 `json:"count"` // records, those a compacted journal stands for among them
-	Chain   string `json:"chain"` // hexadecimal
+	Chain   Chain  `json:"chain"` // hexadecimal
 	Spent   Spent  `json:"spent"`
 }
 

@@ -49,7 +49,7 @@ type Loaded struct {
 func (l *Loaded) Head() Head { return head(&l.State, l.Chain) }
 
 func head(s *State, c Chain) Head {
-	return Head{Session: s.Header.Session, Count: s.Count(), Chain: c.String(), Spent: s.Spent}
+	return Head{Session: s.Header.Session, Count: s.Count(), Chain: c, Spent: s.Spent}
 }
 
 // Load reads a journal from anywhere. Nothing in it is believed before its mac
@@ -185,7 +185,7 @@ func (l *loader) end() (*Loaded, error) {
 		if err := out.against(h.Count); err != nil {
 			return nil, err
 		}
-		if l.atHead.String() != h.Chain {
+		if l.atHead != h.Chain {
 			return nil, fail(Rollback, "it is not the one that the head was committed of")
 		}
 	}

@@ -63,9 +63,11 @@ type Header struct {
 // Feed is a piece of source that was accepted, before it runs.
 type Feed struct {
 	Feed   uint64 `json:"feed"`          // 1, 2, 3 …
-	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of the session's first feed
+	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of a feed before which none has left anything
 	Clock  int64  `json:"clock"`         // what Date shows, in ms of the epoch
 	Source int    `json:"source"`        // how many bytes of the blob are source
+	// Tools are those that it may call; nil is all of the session.
+	Tools []string `json:"tools,omitzero"`
 }
 
 // Call is a tool's call.
@@ -185,26 +187,26 @@ func parse(t Type, meta, blob []byte) (Record, error) {
 
 // encode writes the inside of a record.
 func (r *Record) encode(t Type) (meta []byte, err error) {
-	want, ok := metaOf(t), false
+	ok := false
 	switch r.Meta.(type) {
 	case *Header:
-		_, ok = want.(*Header)
+		ok = t == TypeHeader
 	case *Feed:
-		_, ok = want.(*Feed)
+		ok = t == TypeFeed
 	case *Call:
-		_, ok = want.(*Call)
+		ok = t == TypeStart || t == TypeAsk
 	case *Answer:
-		_, ok = want.(*Answer)
+		ok = t == TypeAnswer
 	case *Outcome:
-		_, ok = want.(*Outcome)
+		ok = t == TypeOutcome
 	case *Checkpoint:
-		_, ok = want.(*Checkpoint)
+		ok = t == TypeCheckpoint
 	case *Budget:
-		_, ok = want.(*Budget)
+		ok = t == TypeBudget
 	case *Refused:
-		_, ok = want.(*Refused)
+		ok = t == TypeRefused
 	case *Run:
-		_, ok = want.(*Run)
+		ok = t == TypeRun
 	}
 	if !ok {
 		return nil, fmt.Errorf("journal: a record of type %d with %T", t, r.Meta)

@@ -189,6 +189,7 @@ func (t *Tokenizer) place(tok *Token) {
 			t.fn = t.arrowFn
 		}
 	}
+	tok.AtTop = t.fn&fnTop != 0
 	t.was, t.next = t.next, hints{}
 	tok.AfterOperand = t.pos == afterOperand
 	if t.was.let && t.was.single && tok.Newline && (tok.Kind == Name || tok.Is("{")) {

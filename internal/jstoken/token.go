@@ -62,6 +62,8 @@ type Token struct {
 	// InObject tells that a Key stands in an object or pattern, not in a class. A
 	// Name there is a reference besides, unless a colon or parenthesis follows.
 	InObject bool
+	// AtTop tells that a token stands in no function and no class's code.
+	AtTop bool
 	// Escaped tells that a Name is written with \u. Such a one is no reserved word.
 	Escaped    bool
 	Start, End int // in bytes of the text

@@ -11,8 +11,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/agent"
 	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
+	"github.com/glovebox-dev/glovebox/js"
 )
 
 func processors() int { return runtime.NumCPU() }
@@ -30,10 +32,11 @@ type client struct {
 	mcp       *mcp.Server
 	slots     chan struct{}
 	artifacts artifacts
+	sessions  codeSessions
 
-	mu       sync.Mutex
-	calls    map[*call]struct{}
-	sessions int // of the protocol over HTTP that are being made
+	mu      sync.Mutex
+	calls   map[*call]struct{}
+	pending int // sessions of the protocol over HTTP that are being made
 }
 
 // call is one call of a tool that runs.
@@ -45,6 +48,7 @@ type call struct {
 func newClient(s *Server, p principal) *client {
 	c := &client{s: s, principal: p, slots: make(chan struct{}, s.o.InFlight), calls: map[*call]struct{}{}}
 	c.artifacts.init(s.o.ArtifactBytes, s.o.ArtifactTime)
+	c.sessions.init(s.o.Sessions)
 	c.mcp = mcp.NewServer(&mcp.Implementation{Name: "glovebox", Title: "Glovebox", Version: s.o.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Logger:       s.log,
@@ -70,7 +74,7 @@ type tool struct {
 
 // tools are all tools of the server.
 func (s *Server) tools() []tool {
-	return []tool{s.runCode(), s.checkCode(), s.sandboxStatus()}
+	return []tool{s.runCode(), s.javaScript(), s.checkCode(), s.sandboxStatus()}
 }
 
 // errNotYours is the answer to whoever speaks in another one's session.
@@ -173,9 +177,10 @@ type problem struct {
 // the client wrote. Who comes from elsewhere learns no path or release of this host.
 func (c *client) toolError(tool string, err error) *mcp.CallToolResult {
 	var (
-		field  *glovebox.FieldError
-		busy   *busyError
-		denied *gate.Denied
+		field   *glovebox.FieldError
+		busy    *busyError
+		denied  *gate.Denied
+		session *agent.SessionError
 	)
 	switch {
 	case errors.As(err, &field):
@@ -183,9 +188,13 @@ func (c *client) toolError(tool string, err error) *mcp.CallToolResult {
 		return r.result()
 	case errors.As(err, &denied):
 		return failed("denied", err)
-	case errors.As(err, &busy), errors.Is(err, glovebox.ErrBusy):
+	case errors.Is(err, errNoSession):
+		return failed("no_such_session", err)
+	case errors.As(err, &session):
+		return failed(string(session.Kind), errors.New(session.Message))
+	case errors.As(err, &busy), errors.Is(err, glovebox.ErrBusy), errors.Is(err, errSessionBusy):
 		return failed("busy", err)
-	case errors.Is(err, glovebox.ErrSandboxUnavailable):
+	case errors.Is(err, glovebox.ErrSandboxUnavailable), errors.Is(err, js.Unavailable):
 		return c.unavailable(err).result()
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone), errors.Is(err, errEnded), errors.Is(err, glovebox.ErrClosed):
 		return failed("canceled", err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -41,7 +42,10 @@ func (r *raw) write(line string) {
 func (r *raw) read() obj {
 	r.t.Helper()
 	line, err := r.in.ReadString('\n')
-	if err != nil {
+	switch {
+	case errors.Is(err, errLate):
+		r.t.Fatal(err)
+	case err != nil:
 		return nil
 	}
 	var o obj
@@ -224,8 +228,15 @@ func TestLongestMessage(t *testing.T) {
 //
 // proves part of H-67
 func TestThousandCalls(t *testing.T) {
+	for name, o := range map[string]Options{"few may run": {InFlight: 3}, "many may wait": {InFlight: 1000}} {
+		t.Run(name, func(t *testing.T) { thousandCalls(t, o.InFlight) })
+	}
+}
+
+func thousandCalls(t *testing.T, inFlight int) {
 	o := options()
-	o.InFlight = 3
+	o.InFlight = inFlight
+	o.Box.MaxWaiting = 1000
 	s := newServer(t, o)
 	in, out := pipe(t, s, principal{name: "stdio", local: true})
 	r := rawClient(t, in, out)
@@ -256,7 +267,7 @@ func TestThousandCalls(t *testing.T) {
 			t.Fatalf("%v", a)
 		}
 	}
-	if len(seen) != n || ran < 3 || busy+many == 0 {
+	if len(seen) != n || ran < 3 || inFlight == 3 && busy == 0 || inFlight == 1000 && (busy > 0 || many == 0) {
 		t.Errorf("%d answers: %d ran, %d were too many for the slots, %d for the connection", len(seen), ran, busy, many)
 	}
 	r.write(toolCall(`"last"`, "run_code", `{"command":["true"]}`))

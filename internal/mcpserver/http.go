@@ -67,7 +67,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) e
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
+	http1.SetHTTP1(true)
+	srv := &http.Server{Handler: h, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	stop := func() {
 		for p := range o.Tokens.principals() {
@@ -135,6 +137,7 @@ type refused struct {
 
 // ServeHTTP judges a request by its head, then by its body, and hands it to the SDK.
 func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &slowWriter{ResponseWriter: w}
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("X-Frame-Options", "DENY")
@@ -172,17 +175,20 @@ func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			defer done()
+			out.begun = done // it counts by itself once it answers
 		}
 	case http.MethodDelete:
 		if c.has(id) {
 			c.end(id) // or the SDK would wait for what runs
 		}
 	}
-	h.sdk.ServeHTTP(&slowWriter{ResponseWriter: w}, r)
+	h.sdk.ServeHTTP(out, r)
 }
 
-// refuse answers and closes the connection, so that no body is read.
+// refuse answers and closes the connection. The server would read on, for what is
+// left of a body and its trailers: it finds its time over.
 func refuse(w http.ResponseWriter, no *refused) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a recorder of tests has none
 	w.Header().Set("Connection", "close")
 	if no.code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -219,6 +225,8 @@ func (h *web) judgeHead(r *http.Request) (principal, *refused) {
 		return none, &refused{http.StatusUnsupportedMediaType, "a body must not be compressed"}
 	case r.Method != http.MethodPost && (r.ContentLength != 0 || len(r.TransferEncoding) > 0):
 		return none, &refused{http.StatusBadRequest, "this method has no body"}
+	case len(r.TransferEncoding) > 0: // chunks have trailers, which nobody here needs to parse
+		return none, &refused{http.StatusLengthRequired, "a body must say its length"}
 	case r.ContentLength > MaxMessage:
 		return none, &refused{http.StatusRequestEntityTooLarge, fmt.Sprintf("a message has at most %d bytes", MaxMessage)}
 	}
@@ -314,23 +322,27 @@ func (h *web) readBody(w http.ResponseWriter, r *http.Request) *refused {
 	return nil
 }
 
-// admit counts a session that is being made, and refuses one too many.
+// admit counts a session that is being made, and refuses one too many. One that was
+// never initialised goes with its request and does not count: clients ask in one for
+// what the server knows.
 func (c *client) admit() (done func(), no *refused) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := c.sessions
-	for range c.mcp.Sessions() {
-		open++
+	open := c.pending
+	for ss := range c.mcp.Sessions() {
+		if ss.InitializeParams() != nil {
+			open++
+		}
 	}
 	if open >= c.s.o.Sessions {
 		return nil, &refused{http.StatusTooManyRequests, fmt.Sprintf("a client may have %d sessions; end one", c.s.o.Sessions)}
 	}
-	c.sessions++
-	return func() {
+	c.pending++
+	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.sessions--
-	}, nil
+		c.pending--
+	}), nil
 }
 
 // has reports whether a session of the protocol is the client's own.
@@ -366,12 +378,18 @@ func (t *Tokens) principals() func(yield func(principal) bool) {
 }
 
 // slowWriter gives up on a client that does not read.
-type slowWriter struct{ http.ResponseWriter }
+type slowWriter struct {
+	http.ResponseWriter
+	begun func() // the answer begins; may be nil
+}
 
 // Unwrap lets the controller of a response find what it needs.
 func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.begun != nil {
+		w.begun()
+	}
 	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}

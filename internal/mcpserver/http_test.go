@@ -126,7 +126,7 @@ func head(addr, first string, lines ...string) string {
 }
 
 // Every request that names another server, comes from a page, or has no token is
-// refused before its body is read, whatever the route.
+// refused before its body is read, whatever the route. It is long because of its cases.
 //
 // proves part of H-67
 func TestHostOriginToken(t *testing.T) {
@@ -164,11 +164,12 @@ func TestHostOriginToken(t *testing.T) {
 		{"a shorter token", "POST", []string{"Authorization: Bearer " + tokenA[1:]}, 401},
 		{"an empty token", "POST", []string{"Authorization: Bearer "}, 401},
 		{"Basic", "POST", []string{"Authorization: Basic " + tokenA}, 401},
-		{"two tokens", "POST", []string{"Authorization: Bearer x", "Authorization: Bearer " + tokenA}, 401},
+		{"two tokens", "POST", []string{"Authorization: Bearer " + tokenA, "Authorization: Bearer x"}, 401},
 		{"a token in the query", "POST " + Path + "?access_token=" + tokenA, []string{"-Authorization"}, 401},
 		{"a cookie", "POST", []string{"-Authorization", "Cookie: token=" + tokenA}, 401},
 		{"another path", "POST /other", nil, 404},
 		{"a path with a dot", "POST /mcp/../mcp", nil, 404},
+		{"two slashes", "POST //evil.test/mcp", nil, 404},
 		{"PUT", "PUT", nil, 405},
 		{"OPTIONS", "OPTIONS", nil, 405},
 		{"TRACE", "TRACE", nil, 405},
@@ -178,6 +179,7 @@ func TestHostOriginToken(t *testing.T) {
 		{"too long", "POST", []string{fmt.Sprintf("Content-Length: %d", MaxMessage+1)}, 413},
 		{"GET with a body", "GET", nil, 400},
 		{"DELETE of chunks", "DELETE", []string{"-Content-Length", "Transfer-Encoding: chunked"}, 400},
+		{"POST of chunks", "POST", []string{"-Content-Length", "Transfer-Encoding: chunked"}, 411},
 	}
 	for _, c := range cases {
 		first := c.first
@@ -193,6 +195,11 @@ func TestHostOriginToken(t *testing.T) {
 		}
 		if code == 401 && h.Get("WWW-Authenticate") != "Bearer" || strings.Contains(text, tokenA) {
 			t.Errorf("%s: %v %q", c.name, h, text)
+		}
+	}
+	for name, first := range map[string]string{"HTTP/2": "PRI * HTTP/2.0\n\nSM", "CONNECT": "CONNECT " + addr + " HTTP/1.1\nHost: " + addr + "\nAuthorization: Bearer " + tokenA} {
+		if code, _, text := ask(t, addr, first, ""); code < 400 {
+			t.Errorf("%s: %d %q", name, code, text)
 		}
 	}
 	for name, lines := range map[string][]string{
@@ -227,7 +234,7 @@ func TestHostOriginControl(t *testing.T) {
 // A body that is too long, too slow or no message costs a connection and no more.
 //
 // proves part of H-67
-func TestBadBodies(t *testing.T) {
+func TestBadBodiesAsRoot(t *testing.T) {
 	addr := listen(t, server(t), HTTPOptions{Tokens: tokens(t)})
 	post := func(body io.Reader, length int64) (int, string) {
 		r, err := http.NewRequestWithContext(minute(t), "POST", "http://"+addr+Path, body)
@@ -248,7 +255,7 @@ func TestBadBodies(t *testing.T) {
 	}
 	// Chunks without an end: the length is nowhere said. The client may see the
 	// connection go before it sees the answer.
-	if code, text := post(io.MultiReader(bytes.NewReader(make([]byte, MaxMessage)), endless{}), -1); code != 413 && code != 0 {
+	if code, text := post(io.MultiReader(bytes.NewReader(make([]byte, MaxMessage)), endless{}), -1); code != 411 && code != 0 {
 		t.Errorf("endless: %d %q", code, text)
 	}
 	for name, f := range badFrames {
@@ -274,7 +281,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // before them.
 //
 // proves part of H-67
-func TestSlowHeads(t *testing.T) {
+func TestSlowHeadsAsRoot(t *testing.T) {
 	addr := listen(t, server(t), HTTPOptions{Tokens: tokens(t)})
 	for range maxConns {
 		c, err := net.Dial("tcp", addr)
@@ -471,8 +478,10 @@ func TestNothingIsLeft(t *testing.T) {
 			begin, end := way(t, s)
 			go begin(args)
 			eventually(t, "the program runs", alive)
-			end()
+			ended := make(chan struct{})
+			go func() { defer close(ended); end() }()
 			eventually(t, "the program is gone", func() bool { return !alive() })
+			<-ended
 			eventually(t, "its place is free", func() bool { return len(s.client(principal{name: "stdio"}).slots) == 0 })
 		})
 	}

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/agent"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
@@ -30,7 +32,8 @@ func TestMain(m *testing.M) {
 
 // options are those of every test: the wall as users get it.
 func options() Options {
-	return Options{Version: "test", Box: glovebox.Options{InitPath: testenv.Init(), Armed: -1, CacheDir: testenv.Cache()}}
+	return Options{Version: "test", Box: glovebox.Options{InitPath: testenv.Init(), Armed: -1, CacheDir: testenv.Cache()},
+		Agent: agent.Options{InitPath: testenv.Init(), WorkerPath: testenv.Worker()}}
 }
 
 // shared is one Server for all tests that change nothing about it.
@@ -67,6 +70,8 @@ func minute(t testing.TB) context.Context {
 	return ctx
 }
 
+var errLate = errors.New("no answer came in time")
+
 // pipe connects a server to a new pair of pipes, as principal p, and returns the
 // client's ends.
 func pipe(t testing.TB, s *Server, p principal) (in io.ReadCloser, out io.WriteCloser) {
@@ -80,7 +85,9 @@ func pipe(t testing.TB, s *Server, p principal) (in io.ReadCloser, out io.WriteC
 		_ = serverOut.Close()
 		_ = serverIn.Close()
 	}()
+	late := time.AfterFunc(2*time.Minute, func() { _ = clientIn.CloseWithError(errLate) })
 	t.Cleanup(func() {
+		late.Stop()
 		_ = clientOut.Close()
 		_ = clientIn.Close()
 		<-done

@@ -69,13 +69,15 @@ func (p *progress) stop() {
 
 // event takes note of what a program wrote.
 func (p *progress) event(e glovebox.Event) {
-	if e.Type != "chunk" {
-		return
+	if e.Type == "chunk" {
+		p.write(e.Data)
 	}
+}
+
+func (p *progress) write(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	room := min(maxChunk-p.text.Len(), maxShown-p.shown)
-	text := e.Data
 	if len(text) > room {
 		text, p.lost = text[:max(room, 0)], true
 		for len(text) > 0 && !utf8.ValidString(text) {

@@ -14,11 +14,16 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/agent"
+	"github.com/glovebox-dev/glovebox/agent/store"
 )
 
 // Bounds that no option moves.
@@ -28,7 +33,6 @@ const (
 	MaxMessage = 8 << 20
 	maxControl = 64 << 10 // a message that is no call of a tool
 	maxCalls   = 64       // requests of one connection or token that are not answered yet
-	reopen     = 5 * time.Second
 )
 
 // Options of [New]. The zero value is the safe default.
@@ -37,6 +41,12 @@ type Options struct {
 	// twice the number of processors, MaxWaiting 64, and MaxLimits those of
 	// [Ceilings], which it can only lower or raise as the library allows.
 	Box glovebox.Options
+	// Agent are the options of the pool of code sessions. Store is the server's own,
+	// in memory; Limits have lower defaults where a field is zero, see [SessionLimits];
+	// Residents is 8 by default, and Max twice the number of processors more than that.
+	Agent agent.Options
+	// Tools are what code sessions may call; nil is none.
+	Tools *agent.Catalog
 	// Version is what the server says of itself.
 	Version string
 	// InFlight is how many programs of one principal run or wait at once; one more
@@ -62,14 +72,13 @@ type Server struct {
 	known  []glovebox.Language
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
+	box    opener[*glovebox.Box]
+	pool   opener[*agent.Pool]
+	store  store.Store // of the pool's sessions
+	closed func() error
 
 	mu      sync.Mutex
 	clients map[string]*client
-	box     *glovebox.Box
-	opened  bool          // at least once
-	opening chan struct{} // closed when an attempt has ended
-	failed  error
-	tried   time.Time
 }
 
 // Ceilings are the highest limits of a program of a model, unless
@@ -96,6 +105,9 @@ func New(o Options) (*Server, error) {
 	o.Box.MaxCells = cmp.Or(o.Box.MaxCells, 2*processors())
 	o.Box.MaxWaiting = cmp.Or(o.Box.MaxWaiting, 64)
 	o.Box.MaxLimits = o.Box.MaxLimits.Over(Ceilings())
+	o.Agent.Residents = cmp.Or(o.Agent.Residents, 8)
+	o.Agent.Max = cmp.Or(o.Agent.Max, o.Agent.Residents+2*processors())
+	o.Agent.Limits = over(o.Agent.Limits, SessionLimits())
 	known, err := glovebox.KnownLanguages(o.Box)
 	if err != nil {
 		return nil, err
@@ -105,92 +117,36 @@ func New(o Options) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open()
+	s.box = opener[*glovebox.Box]{make: func() (*glovebox.Box, error) { return glovebox.New(s.o.Box) }, close: (*glovebox.Box).Close}
+	s.pool = opener[*agent.Pool]{make: s.openPool, close: (*agent.Pool).Close}
+	s.store = store.NewMemory()
+	s.closed = sync.OnceValue(s.close)
+	s.box.begin()
 	return s, nil
 }
 
-// open starts an attempt to open the Box. s.mu is held.
-func (s *Server) open() {
-	done := make(chan struct{})
-	s.opening = done
-	go func() {
-		box, err := glovebox.New(s.o.Box)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		defer close(done)
-		s.opening, s.failed, s.tried = nil, err, time.Now()
-		switch {
-		case err != nil:
-			s.log.Warn("the sandbox is not available", "error", err)
-		case s.ctx.Err() != nil:
-			_ = box.Close()
-		default:
-			s.box, s.opened = box, true
-		}
-	}()
-}
-
-// Box returns the Box, and waits while it is being opened. After a failure it tries
-// again, at most every five seconds: a host can be mended meanwhile.
-func (s *Server) Box(ctx context.Context) (*glovebox.Box, error) {
-	s.mu.Lock()
-	if s.box == nil && s.opening == nil && s.ctx.Err() == nil && time.Since(s.tried) > reopen {
-		s.open()
-	}
-	done := s.opening
-	s.mu.Unlock()
-	if done != nil {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.ctx.Err() != nil:
-		return nil, glovebox.ErrClosed
-	case s.box == nil:
-		return nil, s.failed
-	}
-	return s.box, nil
-}
+// Box returns the Box that programs run in, and waits while it is being opened.
+func (s *Server) Box(ctx context.Context) (*glovebox.Box, error) { return s.box.get(ctx) }
 
 // Unopened returns the error that kept this server from ever having a cell, nil if it
 // had one. It wraps [glovebox.ErrSandboxUnavailable] where this host is the reason.
-func (s *Server) Unopened() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.opened {
-		return nil
-	}
-	return s.failed
-}
+func (s *Server) Unopened() error { return s.box.never() }
 
 // Close ends every run and session and returns when nothing is left of any cell. It
 // is idempotent.
-func (s *Server) Close() error {
+func (s *Server) Close() error { return s.closed() }
+
+func (s *Server) close() error {
 	s.cancel()
+	s.box.end()
+	s.pool.end()
 	s.mu.Lock()
-	done, box := s.opening, s.box
-	clients := make([]*client, 0, len(s.clients))
-	for _, c := range s.clients {
-		clients = append(clients, c)
-	}
+	clients := slices.Collect(maps.Values(s.clients))
 	s.mu.Unlock()
-	if done != nil {
-		<-done // it closes what it opened
-	}
 	for _, c := range clients {
 		c.close()
 	}
-	if box == nil {
-		return nil
-	}
-	return box.Close()
+	return errors.Join(s.pool.release(), s.box.release(), s.store.Close())
 }
 
 // client returns the state of a principal. There are as many as there are tokens

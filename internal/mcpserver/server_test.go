@@ -205,15 +205,13 @@ func TestMended(t *testing.T) {
 	if _, err := s.Box(minute(t)); !errors.Is(err, glovebox.ErrSandboxUnavailable) {
 		t.Fatalf("%v", err)
 	}
-	s.mu.Lock()
-	s.o.Box.InitPath = testenv.Init()
-	s.mu.Unlock()
+	s.o.Box.InitPath = testenv.Init() // no attempt is on its way
 	if _, err := s.Box(minute(t)); err == nil {
 		t.Error("it tried again at once")
 	}
-	s.mu.Lock()
-	s.tried = time.Now().Add(-2 * reopen)
-	s.mu.Unlock()
+	s.box.mu.Lock()
+	s.box.tried = time.Now().Add(-2 * reopen)
+	s.box.mu.Unlock()
 	if _, err := s.Box(minute(t)); err != nil || s.Unopened() != nil {
 		t.Errorf("%v, %v", err, s.Unopened())
 	}

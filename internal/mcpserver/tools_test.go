@@ -15,7 +15,7 @@ func TestRunCode(t *testing.T) {
 	if got["verdict"] != "error" || got["exit_code"] != 3.0 || at(got, "untrusted", "stdout") != "got hello arg\n" || at(got, "untrusted", "stderr") != "err\n" || r.IsError {
 		t.Fatalf("%v", got)
 	}
-	if got["sandbox"] != "require" || got["missing_layers"] != nil && strings.Contains(strings.Join(texts2(got["missing_layers"]), " "), "seccomp") {
+	if got["sandbox"] != "require" || got["missing_layers"] != nil && strings.Contains(strings.Join(words2(got["missing_layers"]), " "), "seccomp") {
 		t.Errorf("%v", got)
 	}
 	uri, _ := at(got, "untrusted", "artifacts", 0, "uri").(string)
@@ -28,7 +28,7 @@ func TestRunCode(t *testing.T) {
 	}
 }
 
-func texts2(v any) []string {
+func words2(v any) []string {
 	var out []string
 	l, _ := v.([]any)
 	for _, x := range l {

@@ -14,11 +14,25 @@ import (
 	"testing"
 )
 
-// Root is the top folder of the repository.
+// Root is the top folder of the repository. A test binary that does not know where
+// it was built looks above the folder in which go test starts it.
 func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if _, file, _, _ := runtime.Caller(0); filepath.IsAbs(file) {
+		return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	}
+	return rootAbove
 }
+
+// rootAbove is looked for at the start, since tests change their folder.
+var rootAbove = func() string {
+	dir, _ := os.Getwd()
+	for ; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	return dir
+}()
 
 // Init returns the path of a glovebox-init of the present sources: the one
 // that GLOVEBOX_TEST_INIT names, or one built now. A test binary is not its
@@ -40,6 +54,17 @@ func Cache() string {
 	}
 	return filepath.Join(Root(), ".cache", "warm")
 }
+
+// Command returns the path of a glovebox of the present sources, as Init does.
+func Command() string {
+	path, err := commandOnce()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+var commandOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_COMMAND", "glovebox", "./cmd/glovebox") })
 
 var initOnce = sync.OnceValues(func() (string, error) { return program("GLOVEBOX_TEST_INIT", "glovebox-init", "./cmd/glovebox-init") })
 

@@ -33,13 +33,16 @@ type feeds struct {
 	unlisted bool             // something ran whose declarations are not in lexical
 }
 
-// bootFeeds evaluates feed.js, as the last one of the scripts, and looks at the
-// world that they have made.
+// bootFeeds evaluates feed.js, as the last one of the scripts.
 func (s *server) bootFeeds() (err error) {
 	s.feeds.lexical = map[string]bool{}
-	if s.feeds.dispatch, err = s.script("feed.js", nil); err != nil {
-		return err
-	}
+	s.feeds.dispatch, err = s.script("feed.js", nil)
+	return err
+}
+
+// look notes what the guest's world is, for the day on which it is asked what of
+// it has changed. No guest code has run.
+func (s *server) look() error {
 	ours, err := s.ask(opOurs)
 	if err != nil {
 		return err

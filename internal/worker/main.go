@@ -108,7 +108,10 @@ func (s *server) start(options jsc.Options, path string) error {
 		return fmt.Errorf("attest: %w", err)
 	}
 	s.step("attest")
-	return s.out.Write(&wire.Ready{Steps: s.steps})
+	if err := s.out.Write(&wire.Ready{Steps: s.steps}); err != nil {
+		return err
+	}
+	return s.look() // while the host looks at this process
 }
 
 // step notes how long a stage took.

@@ -60,7 +60,7 @@ func (s *server) boot() error {
 	if err != nil {
 		return err
 	}
-	args = append(args, list, s.codec.Look())
+	args = append(args, list, s.codec.Look(), s.codec.IsProxy())
 	if s.feeds.world, err = s.script("world.js", args); err != nil {
 		return err
 	}

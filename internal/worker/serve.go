@@ -420,7 +420,9 @@ func (s *server) explain(err error) *wire.Failure {
 	}
 	defer thrown.Value.Release()
 	s.failure = nil
-	if _, err := s.ask(opExplain, thrown.Value); err != nil || s.failure == nil {
+	noProgram := s.js.Bool(errors.As(err, new(unparsed)))
+	defer noProgram.Release()
+	if _, err := s.ask(opExplain, thrown.Value, noProgram); err != nil || s.failure == nil {
 		return &wire.Failure{Kind: "thrown", Name: "Error", Message: "an error that cannot be shown"}
 	}
 	if errors.As(err, new(unparsed)) {

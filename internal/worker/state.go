@@ -41,14 +41,14 @@ func (s *server) state() error {
 		s.failure = unsupported("%s", not.Text)
 		return nil
 	case errors.As(err, &refused):
-		s.failure = &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: refused.Error()}
+		s.failure = &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: s.beyond(refused, "result_bytes", s.options.Limits.ResultBytes)}
 		return nil
 	case err != nil:
 		return err
 	}
 	value, err := wire.AppendUTF16(nil, e.Words, e.Heap, e.Bytes)
 	if err != nil || uint64(len(value)) > s.options.Limits.ResultBytes {
-		s.failure = &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: "the state is too large"}
+		s.failure = &wire.Failure{Kind: "result_limit", Name: "RangeError", Message: s.beyond(&bootstrap.Refused{Reason: "size"}, "result_bytes", s.options.Limits.ResultBytes)}
 		return nil
 	}
 	s.value = value

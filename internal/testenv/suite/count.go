@@ -21,7 +21,7 @@ type event struct {
 // before it, what its failed tests said. Only tests are counted, not their
 // parts, and a package that fails without one of them.
 func (c *count) read(events io.Reader, out io.Writer) error {
-	p := printer{out: out, said: map[string]*strings.Builder{}, failedIn: map[string]bool{}}
+	p := printer{out: out, said: map[string]*strings.Builder{}, failedIn: map[string]bool{}, tests: map[string]int{}}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -46,7 +46,7 @@ type printer struct {
 	out      io.Writer
 	said     map[string]*strings.Builder // package and top test to output
 	failedIn map[string]bool             // packages with a counted failure
-	tests    int
+	tests    map[string]int              // of each package that runs
 }
 
 func (p *printer) take(e event, c *count) {
@@ -73,7 +73,7 @@ func (p *printer) take(e event, c *count) {
 		case part:
 		case e.Action == "pass":
 			c.passed++
-			p.tests++
+			p.tests[e.Package]++
 		default:
 			c.failed++
 			p.failedIn[e.Package] = true
@@ -92,10 +92,10 @@ func (p *printer) endPackage(e event, c *count) {
 			p.printAll(e.Package)
 		}
 		fmt.Fprintf(p.out, "FAIL  %s  %.1f s\n", e.Package, e.Elapsed)
-	} else if p.tests > 0 || p.failedIn[e.Package] {
-		fmt.Fprintf(p.out, "ok    %s  %d tests  %.1f s\n", e.Package, p.tests, e.Elapsed)
+	} else if n := p.tests[e.Package]; n > 0 || p.failedIn[e.Package] {
+		fmt.Fprintf(p.out, "ok    %s  %d tests  %.1f s\n", e.Package, n, e.Elapsed)
 	}
-	p.tests = 0
+	delete(p.tests, e.Package)
 }
 
 // printAll prints what a package said that died in the middle of a test.

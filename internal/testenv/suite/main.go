@@ -4,6 +4,11 @@
 //
 //	suite [-half root|user|both] [-race] [-norace PKG,…] [-run RE] [-timeout D] [PACKAGE]…
 //
+// Packages run two at a time, but for those that measure. Those to whose tests the
+// user's id cannot matter run once, as root; the list has the reasons. The race
+// detector leaves out those in which nothing runs beside anything else. Nothing is
+// vetted: make test does that first.
+//
 // No test is ever skipped. A test that needs a certain host has it in its name
 // and is deselected, and listed, elsewhere:
 //
@@ -23,6 +28,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,6 +99,7 @@ func (s *settings) both() (count, error) {
 type program struct{ name, pkg, variable string }
 
 var programs = []program{
+	{"glovebox", "./cmd/glovebox", "GLOVEBOX_TEST_COMMAND"},
 	{"glovebox-init", "./cmd/glovebox-init", "GLOVEBOX_TEST_INIT"},
 	{"glovebox-js", "./cmd/glovebox-js", "GLOVEBOX_TEST_WORKER"},
 	{"liar", "./internal/testenv/liar", "GLOVEBOX_TEST_LIAR"},
@@ -109,6 +118,10 @@ func (p *program) build() error {
 	return nil
 }
 
+// raceSettings keeps each process of a raced program, of which tests start hundreds,
+// from waiting a second at its end.
+const raceSettings = "GORACE=atexit_sleep_ms=0"
+
 func (s *settings) rootHalf(total *count) error {
 	all, err := packages(s.packages)
 	if err != nil {
@@ -126,11 +139,19 @@ func (s *settings) rootHalf(total *count) error {
 		if err != nil {
 			return err
 		}
-		plain, raced = split(all, not)
+		every, err := units("./...")
+		if err != nil {
+			return err
+		}
+		still, err := calm(every)
+		if err != nil {
+			return err
+		}
+		plain, raced = split(all, append(not, still...))
 	}
 	if len(raced) > 0 {
 		fmt.Println("== as root, with the race detector")
-		if err := s.goTest(total, "AsUser", ".", []string{"CGO_ENABLED=1"}, []string{"-race"}, raced); err != nil {
+		if err := s.goTest(total, "AsUser", ".", []string{"CGO_ENABLED=1", raceSettings}, []string{"-race"}, raced); err != nil {
 			return err
 		}
 	}
@@ -164,9 +185,19 @@ func packages(patterns []string) ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// goTest runs go test in dir and adds up what it says. deselect is the part of
-// a name that does not belong in this half.
+// alone are packages whose tests hold the clock and the host's counts against what
+// they see, on all processors: nothing runs beside them.
+var alone = []string{module}
+
+// goTest runs go test in dir and adds up what it says: first what runs alone, then
+// the others, as many at a time as there are processors, but two at most, since most
+// of them wait more than they compute. deselect is the part of a name that does not
+// belong in this half.
 func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs []string) error {
+	all, err := packages(pkgs)
+	if err != nil {
+		return err
+	}
 	not := []string{deselect, testenv.CgroupDeselect(), testenv.OnVM}
 	names, err := named(".", not)
 	if err != nil {
@@ -175,7 +206,23 @@ func (s *settings) goTest(total *count, deselect, dir string, env, flags, pkgs [
 	for _, n := range names {
 		fmt.Println("   deselected:", n)
 	}
-	args := []string{"test", "-json", "-p", "1", "-timeout", s.timeout.String(), "-skip", testenv.SkipPattern(not)}
+	first, others := split(all, alone)
+	for _, group := range []struct {
+		pkgs    []string
+		abreast int
+	}{{first, 1}, {others, min(2, runtime.NumCPU())}} {
+		if len(group.pkgs) == 0 {
+			continue
+		}
+		if err := s.goTestGroup(total, not, dir, env, slices.Concat(flags, []string{"-p", strconv.Itoa(group.abreast)}), group.pkgs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *settings) goTestGroup(total *count, not []string, dir string, env, flags, pkgs []string) error {
+	args := []string{"test", "-json", "-vet=off", "-timeout", s.timeout.String(), "-skip", testenv.SkipPattern(not)}
 	if s.run != "" {
 		args = append(args, "-run", s.run)
 	}

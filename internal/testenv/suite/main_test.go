@@ -1,9 +1,12 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,5 +103,72 @@ func TestSplit(t *testing.T) {
 	in, others := split([]string{"m/a", "m/a/b", "m/c"}, []string{"m/a"})
 	if diff := cmp.Diff([][]string{{"m/a"}, {"m/a/b", "m/c"}}, [][]string{in, others}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What starts something beside itself is seen, in whatever way, and a package that
+// does not, nor uses one that does, is calm.
+//
+// proves part of T-17
+func TestCalm(t *testing.T) {
+	for source, want := range map[string]bool{
+		"go f()": true, "t.Parallel()": true, "time.AfterFunc(1, f)": true, "f()": false, "defer f()": false,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package p\nfunc g() {"+source+"}", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := concurrent(file); got != want {
+			t.Errorf("%s: %v", source, got)
+		}
+	}
+	write := func(name, text string) string {
+		name = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Dir(name)
+	}
+	still, moving := write("a.go", "package a\n"), write("a.go", "package a\nfunc f() { go f() }\n")
+	all := map[string]*unit{
+		"m/still":  {ImportPath: "m/still", Dir: still, GoFiles: []string{"a.go"}, Imports: []string{"os", "strings"}},
+		"m/moves":  {ImportPath: "m/moves", Dir: moving, GoFiles: []string{"a.go"}},
+		"m/tests":  {ImportPath: "m/tests", Dir: moving, TestGoFiles: []string{"a.go"}},
+		"m/uses":   {ImportPath: "m/uses", Dir: still, GoFiles: []string{"a.go"}, Imports: []string{"m/via"}},
+		"m/via":    {ImportPath: "m/via", Dir: still, GoFiles: []string{"a.go"}, Imports: []string{"m/moves"}},
+		"m/own":    {ImportPath: "m/own", Dir: still, XTestGoFiles: []string{"a.go"}, XTestImports: []string{"m/own", "m/tests", "github.com/google/go-cmp/cmp"}},
+		"m/locks":  {ImportPath: "m/locks", Dir: still, GoFiles: []string{"a.go"}, Imports: []string{"sync"}},
+		"m/server": {ImportPath: "m/server", Dir: still, TestGoFiles: []string{"a.go"}, TestImports: []string{"net/http/httptest"}},
+		"m/others": {ImportPath: "m/others", Dir: still, GoFiles: []string{"a.go"}, Imports: []string{"example.com/x"}},
+	}
+	got, err := calm(all)
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"m/own", "m/still"}, got); err != nil || diff != "" {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// Of this tree, what has goroutines is raced, and the packages that run once exist.
+func TestCalmHere(t *testing.T) {
+	all, err := units(module + "/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	still, err := calm(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg, want := range map[string]bool{"js": false, "internal/cell": false, "agent": false, "internal/wire": false, "internal/script": true, "internal/cellproto": true} {
+		if got := slices.Contains(still, module+"/"+pkg); got != want {
+			t.Errorf("%s is calm: %v", pkg, got)
+		}
+	}
+	if slices.Contains(still, module) {
+		t.Error("the module's own package is calm")
+	}
+	for _, o := range once {
+		if all[module+"/"+o.pkg] == nil || o.reason == "" {
+			t.Errorf("there is no %s, or no reason", o.pkg)
+		}
 	}
 }

@@ -79,7 +79,7 @@ type Codec struct {
 	c              *jsc.Context
 	realm          *jsc.Realm
 	encode, decode *jsc.Value
-	look           *jsc.Value
+	look, isProxy  *jsc.Value
 	capture, state *jsc.Value
 	given          *Encoding // what an encode in progress has delivered
 }
@@ -118,7 +118,8 @@ func New(c *jsc.Context, l Limits) (*Codec, error) {
 		text.Release()
 	}
 	k.encode, k.decode = f["encode"], f["decode"]
-	if err := k.makeKeep(f["isProxy"], f["guest"]); err != nil {
+	k.isProxy = f["isProxy"]
+	if err := k.makeKeep(f["guest"]); err != nil {
 		return nil, err
 	}
 	k.realm.SetEval(false, "no code from strings") // for whoever should come by an object of this realm
@@ -150,6 +151,11 @@ func (k *Codec) meet(proxied, from *jsc.Value) error {
 	from.Release()
 	return nil
 }
+
+// IsProxy is a function of the codec's realm that tells whether a value is a Proxy,
+// for scripts of ours where no guest code is below. The caller releases it; there
+// is no other.
+func (k *Codec) IsProxy() *jsc.Value { return k.isProxy }
 
 // Look is a function of the guest's realm for scripts of ours: look(f, name,
 // length) makes f look like a built-in one, Function.prototype.toString included.

@@ -112,10 +112,11 @@ func out(b *bench) {
 	}
 }
 
-// TestRefused proves part of G-12, G-13 and G-22: what does not cross is refused with its reason, before it is
-// copied, and the next smaller thing crosses.
+// TestRefused proves part of G-12 and G-22: what does not cross is refused with its reason, before it is
+// copied, and the next smaller thing crosses. That no trap and no getter runs meanwhile is TestWalked.
 //
-// proves part of G-02 G-12 G-13 G-22
+// proves G-13
+// proves part of G-02 G-12 G-22
 func TestRefused(t *testing.T) { inChild(t, "refused", "") }
 
 func refused(b *bench) {

@@ -69,7 +69,7 @@
 			__proto__: null, Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array,
 			Float32Array, Float64Array, BigInt64Array, BigUint64Array, Float16Array: globalThis.Float16Array,
 		},
-		plain: Object.prototype, lists: Array.prototype,
+		plain: Object.prototype, lists: Array.prototype, functions: Function.prototype,
 		maps: Map.prototype, sets: Set.prototype, dates: Date.prototype, buffers: ArrayBuffer.prototype,
 		boxes: { __proto__: null, Number: Number.prototype, String: String.prototype, Boolean: Boolean.prototype, BigInt: BigInt.prototype, Symbol: Symbol.prototype },
 		opaque: [Promise.prototype, WeakMap.prototype, WeakSet.prototype, RegExp.prototype, generator, asyncGenerator, iterator,

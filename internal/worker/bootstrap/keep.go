@@ -14,25 +14,25 @@ var keepSource string
 
 // rootsSource are objects of the language that no property leads to.
 const rootsSource = `(() => {
-	const all = [function* () {}, async function () {}, async function* () {}, (function* () {})(), (async function* () {})(), [].values(), new Map().entries(), new Set().values(),
+	const { getPrototypeOf } = Object
+	const all = [getPrototypeOf(function* () {}), getPrototypeOf(async function () {}), getPrototypeOf(async function* () {}), (function* () {})(), (async function* () {})(), [].values(), new Map().entries(), new Set().values(),
 		""[Symbol.iterator](), "".matchAll(/a/g)]
 	if (typeof Iterator === "function") all.push(Iterator.from({ next() {} }), [].values().map((x) => x))
 	return all
 })()`
 
 // makeKeep evaluates keep.js.
-func (k *Codec) makeKeep(isProxy, guest *jsc.Value) error {
+func (k *Codec) makeKeep(guest *jsc.Value) error {
 	make, err := k.realm.Evaluate(keepSource, "", 1)
 	if err != nil {
 		return fmt.Errorf("bootstrap: keep: %w", err)
 	}
 	defer make.Release()
-	part, err := k.c.Call(make, nil, isProxy, k.encode, guest)
+	part, err := k.c.Call(make, nil, k.isProxy, k.encode, guest)
 	if err != nil {
 		return fmt.Errorf("bootstrap: keep: %w", err)
 	}
 	defer part.Release()
-	isProxy.Release()
 	guest.Release()
 	for name, to := range map[string]**jsc.Value{"capture": &k.capture, "state": &k.state} {
 		text := k.c.Text(name)

@@ -8,7 +8,7 @@
 // Called with isProxy(value), encode(value) and guest(), which are the codec's.
 (function (isProxy, encode, guestOf) {
 	"use strict";
-	const { getPrototypeOf, getOwnPropertyDescriptor: descriptor, isExtensible } = Object;
+	const { getPrototypeOf, getOwnPropertyDescriptor: descriptor, isExtensible, hasOwn } = Object;
 	const keysOf = Reflect.ownKeys, isArray = Array.isArray, isView = ArrayBuffer.isView, isError = Error.isError ?? (() => false);
 	const tagOf = Object.prototype.toString;
 	const slot = (prototype, name) => descriptor(prototype, name)?.get;
@@ -27,29 +27,33 @@
 	let seen, path;
 
 	class Refusal { constructor(text) { this.text = text; } }
-	const isObject = (v) => typeof v === "object" && v !== null || typeof v === "function";
 
 	// ---- the world
+
+	// isMethod tells a function that has nothing but a length and a name, which most
+	// are: of those nothing is noted, since reading it makes the engine make it.
+	const isMethod = (v) => typeof v === "function" && !hasOwn(v, "prototype") && v !== guest.functions && !hasOwn(v, "revocable");
 
 	function capture(globalObject, roots, oursOf) {
 		global = globalObject, guest = guestOf(), ours = oursOf;
 		const todo = [];
 		const see = (v, name) => {
-			if (!isObject(v) || world.has(v)) return;
-			world.set(v, { name, prototype: undefined, open: true, keys: undefined, properties: [] });
-			todo.push(v);
+			if (!(typeof v === "object" && v !== null || typeof v === "function") || world.has(v)) return;
+			world.set(v, { name, prototype: undefined, open: true, keys: undefined, properties: undefined });
+			if (!isMethod(v)) todo.push(v);
 		};
 		see(global, "");
 		for (const k of keysOf(global)) { // for the sake of their names
 			const f = descriptor(global, k).value;
-			if (typeof f === "function") see(descriptor(f, "prototype")?.value, String(k) + ".prototype");
+			if (typeof f === "function") see(descriptor(f, "prototype")?.value, k + ".prototype");
 		}
 		for (let i = 0; i < roots.length; i++) see(roots[i], "an object of the language");
 		for (let i = 0; i < todo.length; i++) {
-			const o = todo[i], was = world.get(o), { name, properties } = was;
+			const o = todo[i], was = world.get(o), { name } = was, properties = [];
 			was.prototype = getPrototypeOf(o);
 			was.open = isExtensible(o);
 			was.keys = keysOf(o);
+			was.properties = properties;
 			for (const k of was.keys) {
 				const d = descriptor(o, k), at = name === "" ? String(k) : name + "." + String(k);
 				properties.push(d);
@@ -65,9 +69,23 @@
 	const alike = (a, b) => a !== undefined && b.get === a.get && b.set === a.set && b.writable === a.writable && b.enumerable === a.enumerable &&
 		b.configurable === a.configurable && Object.is(a.value, b.value);
 
+	// compareMethod refuses a method that has more than a length and a name.
+	function compareMethod(f, name) {
+		const keys = keysOf(f), usual = (k, type) => {
+			const d = descriptor(f, k);
+			return d !== undefined && typeof d.value === type && !d.writable && !d.enumerable && d.configurable;
+		};
+		if (keys.length === 2 && usual("length", "number") && usual("name", "string") && isExtensible(f) && getPrototypeOf(f) === guest.functions) return;
+		throw new Refusal(name + "." + String(keys.find((k) => k !== "length" && k !== "name") ?? "__proto__") + ": a built-in that was changed");
+	}
+
 	// compare refuses a world that is not what it was.
 	function compare() {
 		for (const [o, was] of world) {
+			if (was.keys === undefined) {
+				compareMethod(o, was.name);
+				continue;
+			}
 			const own = keysOf(o), changed = (k) => { throw new Refusal((was.name === "" ? "" : was.name + ".") + String(k) + ": a built-in that was changed"); };
 			if (getPrototypeOf(o) !== was.prototype || isExtensible(o) !== was.open) changed(o === global ? "globalThis" : "__proto__");
 			if (o !== global && own.length !== was.keys.length) changed(own.find((k) => !was.keys.includes(k)) ?? was.keys.find((k) => !own.includes(k)));

@@ -26,18 +26,25 @@
     return describe(own, "value") !== undefined && own.writable && define(global, name, { __proto__: null, value })
   }
 
-  // takes tells whether put would.
-  function takes(name) {
+  // how tells in which way a variable can be given a value: 1 as what it is, by
+  // assigning, 2 by defining it, 0 not at all.
+  function how(name) {
     const own = describe(global, name)
-    return own === undefined ? isExtensible(global) : own.configurable || describe(own, "value") !== undefined && own.writable
+    if (own === undefined) return isExtensible(global) ? 2 : 0
+    if (describe(own, "value") === undefined || !own.writable) return own.configurable ? 2 : 0
+    return own.configurable && !own.enumerable ? 2 : 1
   }
 
-  // inputs defines the properties of an object as variables, all of them or none: it
+  // inputs makes variables of the properties of an object, all of them or none: it
   // returns undefined, or the name that is not to be had.
   function inputs(object) {
-    const names = ownKeys(object)
-    for (let i = 0; i < names.length; i++) if (world[names[i]] || !takes(names[i])) return names[i]
-    for (let i = 0; i < names.length; i++) put(names[i], describe(object, names[i]).value)
+    const names = ownKeys(object), ways = { __proto__: null }
+    for (let i = 0; i < names.length; i++) if (world[names[i]] || (ways[i] = how(names[i])) === 0) return names[i]
+    for (let i = 0; i < names.length; i++) {
+      const name = names[i]
+      if (ways[i] === 1) global[name] = object[name]
+      else define(global, name, data(object[name]))
+    }
     return undefined
   }
 

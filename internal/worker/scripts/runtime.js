@@ -7,8 +7,10 @@
 // gets to see are bound functions, which have no source text and no way back.
 //
 // Called with what Go does: result(value), call(index, sync, args), fail(kind,
-// name, message, stack), log(level, text), proxied(object); and the settings.
-(function (result, call, fail, log, proxied, settings) {
+// name, message, stack), log(level, text), proxied(object); the settings; look, and
+// what tells a Proxy without Go: of another realm, so it is for where no guest
+// code is below, and no error of that realm could reach one.
+(function (result, call, fail, log, proxied, settings, look, proxiedBelow) {
   "use strict"
 
   const { apply, construct, defineProperty: define, deleteProperty: remove, getOwnPropertyDescriptor: describe, getPrototypeOf: above, setPrototypeOf: below, isExtensible } = Reflect
@@ -22,6 +24,9 @@
   const errorProtos = [Error.prototype, AggregateError.prototype]
   const { ownKeys } = Reflect
   const { isArray } = Array
+  const maps = Map.prototype, sets = Set.prototype, dates = Date.prototype
+  const mapSize = describe(maps, "size").get, setSize = describe(sets, "size").get, { getTime, toISOString: toISO } = dates
+  const mapEntries = maps.entries, setValues = sets.values, { next: mapStep } = above(new Map().entries()), { next: setStep } = above(new Set().values())
   const MapOf = Map, { get: mapGet, set: mapSet, delete: mapDelete } = Map.prototype
   const { indexOf, slice, endsWith } = String.prototype
   const StringOf = String
@@ -98,15 +103,24 @@
 
   function short(text, most) { return text.length > most ? apply(slice, text, [0, most]) : text }
 
-  // explain hands over what was thrown.
-  function explain(thrown) {
+  // where is the place of a source's error, which the engine has just made.
+  function where(thrown) {
+    const line = describe(thrown, "line"), column = describe(thrown, "column")
+    const at = (d) => d !== undefined && typeof d.value === "number" && d.value > 0 ? d.value : 0
+    if (at(line) === 0) return ""
+    return " (line " + at(line) + (at(column) === 0 ? ")" : ", column " + at(column) + ")")
+  }
+
+  // explain hands over what was thrown; unparsed says that it is the engine's word on
+  // a source that is no program.
+  function explain(thrown, unparsed) {
     if (typeof thrown !== "object" || thrown === null || isProxy(thrown) || !isError(thrown)) {
       fail("thrown", "", short(inspect(thrown), 8192), "")
       return
     }
     const name = find(thrown, "name"), message = find(thrown, "message"), stack = find(thrown, "stack")
     const at = stack === undefined ? "" : frames(stack)
-    fail("thrown", short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192), short(at, 8192))
+    fail("thrown", short(name === undefined ? "Error" : name, 256), short(message === undefined ? "" : message, 8192) + (unparsed === true ? where(thrown) : ""), short(at, 8192))
   }
 
   // ---- an evaluation
@@ -127,11 +141,12 @@
   }
 
   // isPromise goes by the prototypes; what only looks like one subscribe finds out.
+  // Go asks alone.
   function isPromise(o) {
-    if (isProxy(o)) return false
+    if (proxiedBelow(o)) return false
     for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
       if (p === promises) return true
-      if (isProxy(p)) return false
+      if (proxiedBelow(p)) return false
     }
     return false
   }
@@ -308,29 +323,68 @@
     return show(value)
   }
 
+  // kindOf is the prototype of Map, Set or Date that an object has, if it is one.
+  function kindOf(o) {
+    for (let p = above(o), i = 0; p !== null && p !== plain && p !== lists && i < 64; p = above(p), i++) {
+      const read = p === maps ? mapSize : p === sets ? setSize : p === dates ? getTime : undefined
+      if (read !== undefined) {
+        try { apply(read, o, []); return p } catch { return undefined }
+      }
+      if (isProxy(p)) return undefined
+    }
+    return undefined
+  }
+
   // show is an object, three levels of it and a thousand parts.
   function show(object) {
     let left = 1000
+    const most = 8192
     function one(v, level) {
       if (--left < 0) return "…"
-      if (typeof v === "string") return "'" + short(v, 8192) + "'"
+      if (typeof v === "string") return "'" + short(v, most) + "'"
       if (typeof v === "bigint") return StringOf(v) + "n"
       if (typeof v !== "object" || v === null || isProxy(v) || isError(v)) return inspect(v)
-      const list = isArray(v)
-      if (level > 2) return list ? "[Array]" : "[Object]"
+      const list = isArray(v), kind = list ? undefined : kindOf(v)
+      if (kind === dates) return date(v)
+      if (level > 2) return list ? "[Array]" : kind === maps ? "[Map]" : kind === sets ? "[Set]" : "[Object]"
+      let out = kind === undefined ? "" : entries(v, kind, level)
       const keys = ownKeys(v)
-      let out = "", count = 0
-      for (let i = 0; i < keys.length && left >= 0; i++) {
+      let next = 0 // index
+      const add = (text) => { out += (out === "" ? "" : ", ") + text }
+      const gap = (to) => {
+        if (to > next && left >= 0) add("<" + (to - next) + (to - next === 1 ? " empty item>" : " empty items>"))
+      }
+      for (let i = 0; i < keys.length && left >= 0 && out.length <= most; i++) {
         const k = keys[i]
         if (typeof k !== "string") continue
         const d = describe(v, k)
-        if (d === undefined || !d.enumerable) continue
+        if (d === undefined) continue
+        const index = list && StringOf(k >>> 0) === k
+        if (index) { gap(k >>> 0); next = (k >>> 0) + 1 }
+        if (!d.enumerable) continue
         const x = describe(d, "value")
-        out += (count++ === 0 ? "" : ", ") + (list ? "" : short(k, 256) + ": ") + (x === undefined ? "[Getter]" : one(x.value, level + 1))
-        if (out.length > 8192) return short(out, 8192) + "…"
+        add((index ? "" : short(k, 256) + ": ") + (x === undefined ? "[Getter]" : one(x.value, level + 1)))
       }
-      if (list) return count === 0 ? "[]" : "[ " + out + " ]"
-      return count === 0 ? "{}" : "{ " + out + " }"
+      if (list && out.length <= most) gap(describe(v, "length").value)
+      if (out.length > most) out = short(out, most) + "…"
+      const size = kind === maps ? "Map(" + apply(mapSize, v, []) + ") " : kind === sets ? "Set(" + apply(setSize, v, []) + ") " : ""
+      if (list) return out === "" ? "[]" : "[ " + out + " ]"
+      return size + (out === "" ? "{}" : "{ " + out + " }")
+    }
+    // entries are those of a Map or Set, by the language's own iterators.
+    function entries(v, kind, level) {
+      const iterator = apply(kind === maps ? mapEntries : setValues, v, []), step = kind === maps ? mapStep : setStep
+      let out = ""
+      while (left >= 0 && out.length <= most) {
+        const { done, value } = apply(step, iterator, [])
+        if (done) break
+        out += (out === "" ? "" : ", ") + (kind === maps ? one(value[0], level + 1) + " => " + one(value[1], level + 1) : one(value, level + 1))
+      }
+      return out
+    }
+    function date(v) {
+      const ms = apply(getTime, v, [])
+      return ms !== ms ? "Invalid Date" : apply(toISO, v, [])
     }
     return one(object, 0)
   }
@@ -450,7 +504,7 @@
       case 2: return settle(a)
       case 3: report(); return settled
       case 4: return answer(a, b, c, d)
-      case 5: report(); return explain(a)
+      case 5: report(); return explain(a, b)
       case 6: return error(a, b)
       case 7: return tick()
       case 8: return a === b
