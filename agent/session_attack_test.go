@@ -209,3 +209,32 @@ func TestAttackErrorText(t *testing.T) {
 		reloaded(t, s, p)
 	}
 }
+
+// TestAttackAnswersAtOnce: a replay gives the guest its answers one by one, as the
+// session did: what a call is refused for want of room in between is refused again.
+//
+// proves part of S-03
+func TestAttackAnswersAtOnce(t *testing.T) {
+	p := newPool(t, Options{})
+	s := checkout(t, p, SessionOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func(...any) int { return 1 }})})
+	// Eight calls take nearly all the room that the host has for arguments.
+	const sized = `
+		const big = (n) => Array(n).fill("")
+		const calls = Array.from({length: 8}, () => ask(big(900000)))
+		let third
+		await Promise.all([calls[0].then(() => ask(big(990000), big(9000))).then(() => { third = "came" }, (e) => { third = e.name + " " + e.message }), ...calls])
+		third`
+	step, err := s.Start(t.Context(), sized, FeedOptions{})
+	if err != nil || len(step.Calls) != 8 {
+		t.Fatal(step, err)
+	}
+	for _, c := range step.Calls {
+		if step, err = s.Resume(t.Context(), Reply{Call: c.ID, Value: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := said(step.Result, err); got != `"RangeError"` {
+		t.Fatalf("the control: %s", got)
+	}
+	reloaded(t, s, p)
+}
