@@ -210,31 +210,40 @@ func TestAttackErrorText(t *testing.T) {
 	}
 }
 
-// TestAttackAnswersAtOnce: a replay gives the guest its answers one by one, as the
-// session did: what a call is refused for want of room in between is refused again.
+// TestAttackHeadless: a store that gives a journal without its head, or with bytes
+// behind its end, is refused: it could be cut anywhere, or grow behind what nobody
+// can read.
 //
-// proves part of S-03
-func TestAttackAnswersAtOnce(t *testing.T) {
-	p := newPool(t, Options{})
-	s := checkout(t, p, SessionOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func(...any) int { return 1 }})})
-	// Eight calls take nearly all the room that the host has for arguments.
-	const sized = `
-		const big = (n) => Array(n).fill("")
-		const calls = Array.from({length: 8}, () => ask(big(900000)))
-		let third
-		await Promise.all([calls[0].then(() => ask(big(990000), big(9000))).then(() => { third = "came" }, (e) => { third = e.name + " " + e.message }), ...calls])
-		third`
-	step, err := s.Start(t.Context(), sized, FeedOptions{})
-	if err != nil || len(step.Calls) != 8 {
-		t.Fatal(step, err)
+// proves part of S-01
+func TestAttackHeadless(t *testing.T) {
+	st := &rewound{Store: store.NewMemory()}
+	p := newPool(t, Options{Store: st, Keys: surviveKeys})
+	k := store.Key{Owner: "o", ID: "a"}
+	s := acquire(t, p, k, AcquireOptions{})
+	fed(s, "1")
+	before, err := s.keep.lease.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, c := range step.Calls {
-		if step, err = s.Resume(t.Context(), Reply{Call: c.ID, Value: 1}); err != nil {
-			t.Fatal(err)
+	fed(s, "2")
+	after, err := s.keep.lease.Load(t.Context())
+	if err := errors.Join(err, s.Release()); err != nil {
+		t.Fatal(err)
+	}
+	other := newPool(t, Options{Store: st, Keys: surviveKeys})
+	for name, r := range map[string]store.Record{
+		"no head":    {Journal: before.Journal},
+		"empty head": {Journal: before.Journal, Head: []byte{}},
+		"torn":       {Journal: append(after.Journal[:len(after.Journal):len(after.Journal)], 1, 2, 3), Head: after.Head},
+		"room":       {Journal: append(after.Journal[:len(after.Journal):len(after.Journal)], make([]byte, 100)...), Head: after.Head},
+	} {
+		st.kept = &r
+		if s, err := other.Acquire(t.Context(), k, AcquireOptions{}); !errors.Is(err, SessionJournal) {
+			t.Errorf("%s: %v", name, err)
+			_ = s.Release()
 		}
 	}
-	if got := said(step.Result, err); got != `"RangeError"` {
-		t.Fatalf("the control: %s", got)
-	}
-	reloaded(t, s, p)
+	st.kept = &after
+	s = acquire(t, other, k, AcquireOptions{}) // control
+	_ = s.Release()
 }
