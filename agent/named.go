@@ -150,8 +150,14 @@ func (s *Session) begin(ctx context.Context) error {
 // takeUp goes on with what a store has.
 func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOptions) error {
 	seen := s.pool.residents.take(s.key)
+	if record.Head == nil {
+		record.Head = []byte{} // nil asks for none, and a store always has one
+	}
 	lo := LoadOptions{Head: record.Head, Count: o.Count, Strict: o.Strict}
 	err := s.load(record.Journal, lo)
+	if err == nil && len(s.keep.bytes) < len(record.Journal) { // a store commits whole records, and what comes is put behind what it has
+		err = sessionFailed(SessionJournal, "it is refused: the store has bytes behind its end")
+	}
 	if err != nil {
 		seen.drop()
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,4 +209,179 @@ func TestAttackErrorText(t *testing.T) {
 		t.Log(fed(s, "let "+name+"1; try { await "+name+"() } catch (e) { "+name+"1 = e.name + JSON.stringify(e.message).slice(0, 200) + e.message.length }; "+name+"1"))
 		reloaded(t, s, p)
 	}
+}
+
+// TestAttackHeadless: a store that gives a journal without its head, or with bytes
+// behind its end, is refused: it could be cut anywhere, or grow behind what nobody
+// can read.
+//
+// proves part of S-01
+func TestAttackHeadless(t *testing.T) {
+	st := &rewound{Store: store.NewMemory()}
+	p := newPool(t, Options{Store: st, Keys: surviveKeys})
+	k := store.Key{Owner: "o", ID: "a"}
+	s := acquire(t, p, k, AcquireOptions{})
+	fed(s, "1")
+	before, err := s.keep.lease.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fed(s, "2")
+	after, err := s.keep.lease.Load(t.Context())
+	if err := errors.Join(err, s.Release()); err != nil {
+		t.Fatal(err)
+	}
+	other := newPool(t, Options{Store: st, Keys: surviveKeys})
+	for name, r := range map[string]store.Record{
+		"no head":    {Journal: before.Journal},
+		"empty head": {Journal: before.Journal, Head: []byte{}},
+		"torn":       {Journal: append(after.Journal[:len(after.Journal):len(after.Journal)], 1, 2, 3), Head: after.Head},
+		"room":       {Journal: append(after.Journal[:len(after.Journal):len(after.Journal)], make([]byte, 100)...), Head: after.Head},
+	} {
+		st.kept = &r
+		if s, err := other.Acquire(t.Context(), k, AcquireOptions{}); !errors.Is(err, SessionJournal) {
+			t.Errorf("%s: %v", name, err)
+			_ = s.Release()
+		}
+	}
+	st.kept = &after
+	s = acquire(t, other, k, AcquireOptions{}) // control
+	_ = s.Release()
+}
+
+// faulty is a store of which one write fails, before or behind its effect.
+type faulty struct {
+	store.Store
+	at     int64 // the write that fails, from 1 on
+	behind bool
+	n      atomic.Int64
+}
+
+type faultyLease struct {
+	store.Lease
+	f *faulty
+}
+
+func (f *faulty) Acquire(ctx context.Context, k store.Key, o store.AcquireOptions) (store.Lease, error) {
+	l, err := f.Store.Acquire(ctx, k, o)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyLease{l, f}, nil
+}
+
+func (l *faultyLease) Append(ctx context.Context, frames, head []byte) error {
+	return l.write(func() error { return l.Lease.Append(ctx, frames, head) })
+}
+
+func (l *faultyLease) Replace(ctx context.Context, journal, head []byte) error {
+	return l.write(func() error { return l.Lease.Replace(ctx, journal, head) })
+}
+
+func (l *faultyLease) write(do func() error) error {
+	if l.f.n.Add(1) != l.f.at {
+		return do()
+	}
+	if l.f.behind {
+		_ = do()
+	}
+	return errFlaky
+}
+
+// TestAttackEachWriteFails: whichever single write to a store fails, and whether it
+// took effect: no tool has run that is not on record, none runs twice unless it is
+// said to be in doubt, the session value is over, its guest is not used again, and
+// whoever takes the session goes on with what was stored.
+//
+// proves part of S-23
+func TestAttackEachWriteFails(t *testing.T) {
+	p := newPool(t, Options{Keys: surviveKeys, Warm: 1})
+	for _, behind := range []bool{false, true} {
+		for at := int64(1); ; at++ {
+			f := &faulty{Store: store.NewMemory(), at: at, behind: behind}
+			writes := attackWrites(t, p, f)
+			if writes < at {
+				if writes < 12 {
+					t.Errorf("only %d writes", writes)
+				}
+				break
+			}
+		}
+	}
+}
+
+// attackWrites runs a session over a faulty store and tells how many writes there
+// were.
+func attackWrites(t *testing.T, made *Pool, f *faulty) int64 {
+	t.Helper()
+	p := &Pool{ctx: made.ctx, cancel: made.cancel, residents: newResidents(1), o: made.o, limits: made.limits, js: made.js, ring: made.ring, sessions: map[*Session]struct{}{}, made: made.made}
+	p.o.Store = f
+	defer p.residents.close()
+	ran := map[string]int{} // by key of the call
+	tool := func(ctx context.Context) int { c, _ := CallOf(ctx); ran[c.Key]++; return len(ran) }
+	o := AcquireOptions{Tools: catalogOf(t, Tool{Name: "act", Func: tool}, Tool{Name: "may", Func: tool, Approve: true})}
+	k := store.Key{Owner: "o", ID: "a"}
+	again := map[string]bool{}
+	script := func() error {
+		s, err := p.Acquire(t.Context(), k, o)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.Release() }()
+		for s.Usage().Feeds < 3 || s.Step() != nil && !s.Step().Done {
+			step := s.Step()
+			if step == nil || step.Done {
+				if step, err = s.Start(t.Context(), "globalThis.n = (globalThis.n ?? 0) + 1; await act(); await may(); n", FeedOptions{RunTools: true}); err != nil {
+					return errors.Join(err, stillOver(t, s))
+				}
+				continue
+			}
+			c := step.Calls[0]
+			if c.InDoubt {
+				again[c.Key] = true
+			}
+			if _, err = s.Resume(t.Context(), Reply{Call: c.ID, Run: true, Approval: c.Approval}); err != nil {
+				return errors.Join(err, stillOver(t, s))
+			}
+		}
+		if err := s.Compact(t.Context()); err != nil {
+			return err
+		}
+
+		r, err := s.Feed(t.Context(), "n", FeedOptions{})
+		if errors.Is(err, errFlaky) {
+			return errors.Join(err, stillOver(t, s))
+		}
+		if got := said(r, err); got != "3" {
+			t.Errorf("write %d, behind %v: n is %s after %d feeds", f.at, f.behind, got, s.Usage().Feeds-1)
+		}
+		if u := s.Usage(); int(u.Calls) != len(ran) {
+			t.Errorf("write %d, behind %v: %d calls on record, %d ran", f.at, f.behind, u.Calls, len(ran))
+		}
+		return nil
+	}
+	var err error
+	for range 3 {
+		if err = script(); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("write %d, behind %v: %v", f.at, f.behind, err)
+	}
+	for key, n := range ran {
+		if n > 1 && (!again[key] || n > 2) {
+			t.Errorf("write %d, behind %v: a tool ran %d times, in doubt: %v", f.at, f.behind, n, again[key])
+		}
+	}
+	return f.n.Load()
+}
+
+// stillOver sees that a session whose write has failed does nothing any more.
+func stillOver(t *testing.T, s *Session) error {
+	t.Helper()
+	if _, err := s.Feed(t.Context(), "1", FeedOptions{}); !errors.Is(err, SessionJournal) {
+		t.Errorf("behind a write that failed: %v", err)
+	}
+	return nil
 }
