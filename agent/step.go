@@ -127,7 +127,7 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall) (*Step, error) {
 	f := s.feed
 	if len(runs) == 0 {
-		step, err := s.rt.Resume(ctx, sent...)
+		step, err := s.deliver(ctx, sent)
 		return s.drive(ctx, step, err)
 	}
 	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
@@ -148,7 +148,7 @@ func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall)
 		}
 		sent = append(sent, more...)
 	}
-	step, err := s.rt.Resume(ctx, sent...)
+	step, err := s.deliver(ctx, sent)
 	return s.drive(ctx, step, err)
 }
 

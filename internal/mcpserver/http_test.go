@@ -179,6 +179,7 @@ func TestHostOriginToken(t *testing.T) {
 		{"too long", "POST", []string{fmt.Sprintf("Content-Length: %d", MaxMessage+1)}, 413},
 		{"GET with a body", "GET", nil, 400},
 		{"DELETE of chunks", "DELETE", []string{"-Content-Length", "Transfer-Encoding: chunked"}, 400},
+		{"POST of chunks", "POST", []string{"-Content-Length", "Transfer-Encoding: chunked"}, 411},
 	}
 	for _, c := range cases {
 		first := c.first
@@ -194,6 +195,11 @@ func TestHostOriginToken(t *testing.T) {
 		}
 		if code == 401 && h.Get("WWW-Authenticate") != "Bearer" || strings.Contains(text, tokenA) {
 			t.Errorf("%s: %v %q", c.name, h, text)
+		}
+	}
+	for name, first := range map[string]string{"HTTP/2": "PRI * HTTP/2.0\n\nSM", "CONNECT": "CONNECT " + addr + " HTTP/1.1\nHost: " + addr + "\nAuthorization: Bearer " + tokenA} {
+		if code, _, text := ask(t, addr, first, ""); code < 400 {
+			t.Errorf("%s: %d %q", name, code, text)
 		}
 	}
 	for name, lines := range map[string][]string{
@@ -249,7 +255,7 @@ func TestBadBodiesAsRoot(t *testing.T) {
 	}
 	// Chunks without an end: the length is nowhere said. The client may see the
 	// connection go before it sees the answer.
-	if code, text := post(io.MultiReader(bytes.NewReader(make([]byte, MaxMessage)), endless{}), -1); code != 413 && code != 0 {
+	if code, text := post(io.MultiReader(bytes.NewReader(make([]byte, MaxMessage)), endless{}), -1); code != 411 && code != 0 {
 		t.Errorf("endless: %d %q", code, text)
 	}
 	for name, f := range badFrames {
