@@ -153,6 +153,9 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	r.feed.print = o.Print
+	if err := s.affords(0); err != nil { // before anything is worked for it
+		return nil, err
+	}
 	if o.Syntax != "" {
 		made, err := s.pool.js.Transform(ctx, js.Source{Name: feedName(r.feed.n), Code: code, Syntax: o.Syntax, Factory: o.Factory, Fragment: o.Fragment})
 		if err != nil {
