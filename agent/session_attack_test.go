@@ -463,3 +463,38 @@ func TestAttackTouchyArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackPrintPanics: a Print that panics, which whoever calls Feed may recover
+// from as a server does, leaves a session that goes on: its feed is void.
+//
+// proves part of S-05
+func TestAttackPrintPanics(t *testing.T) {
+	s := newSession(t, Options{}, Tool{Name: "ask", Func: func() int { return 1 }})
+	fed(s, "let n = 1")
+	for name, do := range map[string]func(){"panic": func() { panic("print") }, "exit": runtime.Goexit} {
+		o := FeedOptions{Print: func(js.Level, string) { do() }}
+		ended := make(chan any)
+		for _, whole := range []bool{true, false} {
+			go func() {
+				defer func() { ended <- recover() }()
+				if whole {
+					_, _ = s.Feed(context.Background(), "n = 2; console.log(1); n", o)
+					return
+				}
+				step, err := s.Start(context.Background(), "n = 2; await ask(); console.log(1); n", o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = s.Resume(context.Background(), Reply{Call: step.Calls[0].ID, Run: true})
+			}()
+			<-ended
+			if got := fed(s, "n"); got != "1" {
+				t.Errorf("behind a %s, whole %v: %s", name, whole, got)
+			}
+		}
+	}
+	if l := reloaded(t, s, s.pool); fed(l, "n") != "1" {
+		t.Error("it does not load")
+	}
+}
