@@ -71,6 +71,7 @@ type feed struct {
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
 	resumed    *js.Step
+	later      bool // its tools are run once it is resumed
 	resumedErr error
 	ms         int64
 	time       span
@@ -125,7 +126,7 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	s.feed = ready.feed
 	s.feed.run, s.feed.whole = o.RunTools, whole
 	record := journal.Record{Type: journal.TypeFeed, Blob: ready.blob,
-		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools}}
+		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools, Run: o.RunTools}}
 	if err := s.append(record); err != nil {
 		s.feed = nil
 		return nil, err

@@ -165,7 +165,7 @@ func TestFenced(t *testing.T) {
 		t.Error(err)
 	}
 	s = acquire(t, p, k, o)
-	if step, err = s.Resume(t.Context(), Reply{Call: s.Step().Calls[0].ID, Run: true}); err != nil || ran != 1 {
+	if _, err = s.Resume(t.Context(), Reply{Call: s.Step().Calls[0].ID, Run: true}); err != nil || ran != 1 {
 		t.Errorf("%v, %d ran", err, ran)
 	}
 }

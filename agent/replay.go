@@ -454,7 +454,7 @@ func (r *replay) open(m *journal.Feed, fresh *feed) error {
 		if f.restrict(s.catalog, m.Tools) != nil {
 			return r.diverged()
 		}
-		f.calls, f.bytes = r.calls, r.bytes
+		f.calls, f.bytes, f.later = r.calls, r.bytes, m.Run
 		f.resumed, f.resumedErr = r.step, r.err
 		s.feed = f
 		s.replayed(f, r.rt.LastUsage().Guest, true)
@@ -490,7 +490,9 @@ func (s *Session) frontier(ctx context.Context) error {
 		return canceled(ctx, "while it was replayed")
 	}
 	done, err := s.drive(ctx, step, err)
+	f.run = f.later // a load runs no tool; who resumes it has them run as before
 	if done != nil {
+		done.Err = err
 		s.setStep(done)
 		return nil // what the guest came to is in the step
 	}

@@ -18,6 +18,9 @@ import (
 type Step struct {
 	Done   bool
 	Result *Result // of the end
+	// Err is what a feed failed by that had come to its end when its session was
+	// loaded. Start and Resume return it instead.
+	Err error
 	// Calls wait, in the order in which they were made.
 	Calls []Call
 	Usage Usage // of the session so far

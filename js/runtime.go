@@ -256,17 +256,29 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	}()
 	watch := r.watchCPU(on)
 	defer watch()
-	for _, m := range messages {
+	send := func(m wire.Message) error {
 		r.writes()
-		err := r.send(m)
-		r.wrote()
-		if err != nil {
+		defer r.wrote()
+		return r.send(m)
+	}
+	rest := messages
+	for i, m := range messages {
+		// Answers one at a time: a worker that has one reads no second before it has
+		// written what the guest says to it, and that it cannot while nobody reads.
+		if on && i > 0 {
+			break
+		}
+		rest = messages[i+1:]
+		if err := send(m); err != nil {
 			whole = true
 			return nil, r.broken(ctx, err)
 		}
 	}
 	for {
 		answer, err := r.w.in.Read()
+		for err == nil && len(rest) > 0 && r.reads(answer, len(rest)) {
+			err, rest = send(rest[0]), rest[1:]
+		}
 		if err != nil {
 			whole = true
 			return nil, r.broken(ctx, err)

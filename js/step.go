@@ -161,6 +161,19 @@ func (r *Runtime) waits(m *wire.Waiting) (bool, *Error) {
 	return true, nil
 }
 
+// reads tells whether the worker, which has said this, is about to read the next of
+// the answers that are left: it waits, and has had all others; or the evaluation is
+// over.
+func (r *Runtime) reads(m wire.Message, left int) bool {
+	switch m := m.(type) {
+	case *wire.Done:
+		return true
+	case *wire.Waiting:
+		return m.Answers+uint64(left) == r.answers.Load()
+	}
+	return false
+}
+
 // pause keeps a call until it is answered. Its time is not the host's: it may
 // well be answered after the step.
 func (r *Runtime) pause(p *Pending, size callSize) {

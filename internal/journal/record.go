@@ -66,6 +66,7 @@ type Feed struct {
 	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of a feed before which none has left anything
 	Clock  int64  `json:"clock"`         // what Date shows, in ms of the epoch
 	Source int    `json:"source"`        // how many bytes of the blob are source
+	Run    bool   `json:"run,omitzero"`  // functions of tools are run, not handed over
 	// Tools are those that it may call; nil is all of the session.
 	Tools []string `json:"tools,omitzero"`
 }

@@ -50,7 +50,7 @@ func tables() string {
 	for _, r := range wire.TypeRows() {
 		say("| %d | %s | %v | %s | %s |", r.Type, r.Name, r.From, number(r.Max), fields(reflect.TypeOf(r.Fresh).Elem()))
 	}
-	say("\n## Tags × directions × budgets\nEvery tag goes both ways, in Call, Done and Answer. Each is a node, of which a value has at most 1,000,000; depth is at most 128 and")
+	say("\n## Tags × directions × budgets\nEvery tag goes both ways, in Eval, Call, Done and Answer. Each is a node, of which a value has at most 1,000,000; depth is at most 128 and")
 	say("a container has at most 1,048,576 elements; an encoded value has at most %s bytes and takes at most %d times as many in Go.", number(wire.MaxValue), wire.Amplification)
 	say("Each row has values that come back and encodings that are refused in `TestTags`.\n")
 	say("| tag | value | operands after the tag | in Go | bounded besides by |\n| --- | --- | --- | --- | --- |")
