@@ -131,8 +131,24 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 		s.feed = nil
 		return nil, err
 	}
-	step, err := s.rt.Start(s.known(ctx), ready.script)
-	return s.drive(ctx, step, err)
+	return s.guarded(func() (*Step, error) {
+		step, err := s.rt.Start(s.known(ctx), ready.script)
+		return s.drive(ctx, step, err)
+	})
+}
+
+// guarded makes a feed void through which a function of the host's, such as Print,
+// has panicked or ended its goroutine: whoever recovers has a session that goes on.
+func (s *Session) guarded(do func() (*Step, error)) (step *Step, err error) {
+	whole := false
+	defer func() {
+		if !whole && s.feed != nil {
+			_, _ = s.void(sessionFailed(SessionTool, "a function of the host panicked"))
+		}
+	}()
+	step, err = do()
+	whole = true
+	return step, err
 }
 
 // readied is a feed that may begin.
@@ -154,6 +170,9 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	r.feed.print = o.Print
+	if err := s.affords(0); err != nil { // before anything is worked for it
+		return nil, err
+	}
 	if o.Syntax != "" {
 		made, err := s.pool.js.Transform(ctx, js.Source{Name: feedName(r.feed.n), Code: code, Syntax: o.Syntax, Factory: o.Factory, Fragment: o.Fragment})
 		if err != nil {

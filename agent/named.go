@@ -142,7 +142,7 @@ func (s *Session) begin(ctx context.Context) error {
 		s.drop()
 		return because(SessionJournal, err, "it cannot be begun")
 	}
-	s.bare = true
+	s.id, s.bare = s.w.State().Header.Session, true
 	s.count()
 	return s.enrol()
 }

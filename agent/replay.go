@@ -94,7 +94,7 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		return refused(err)
 	}
 	s.count()
-	s.records, s.bare = list, bare(list)
+	s.id, s.records, s.bare = l.Header.Session, list, bare(list)
 	return s.restoreTools(l)
 }
 

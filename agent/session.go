@@ -25,7 +25,8 @@ type Session struct {
 	catalog *Catalog
 	owner   []byte
 	key     store.Key // in a store
-	epoch   string    // part of the ids of calls: those of a session that was loaded are new ones
+	id      string
+	epoch   string // part of the ids of calls: those of a session that was loaded are new ones
 	turn    chan struct{}
 
 	mu     sync.Mutex // of what can be asked at any time
@@ -242,7 +243,7 @@ func (s *Session) finish(why *SessionError) {
 
 // ID is the session's own name, random, 32 hexadecimal digits: of all sessions
 // that are loaded from its journal too.
-func (s *Session) ID() string { return s.w.State().Header.Session }
+func (s *Session) ID() string { return s.id }
 
 // Catalog are its tools.
 func (s *Session) Catalog() *Catalog { return s.catalog }

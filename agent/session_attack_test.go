@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -384,4 +385,116 @@ func stillOver(t *testing.T, s *Session) error {
 		t.Errorf("behind a write that failed: %v", err)
 	}
 	return nil
+}
+
+// slow is a store that takes its time to have a lease back.
+type slow struct{ store.Store }
+
+type slowLease struct{ store.Lease }
+
+const slowness = 500 * time.Millisecond
+
+func (s slow) Acquire(ctx context.Context, k store.Key, o store.AcquireOptions) (store.Lease, error) {
+	l, err := s.Store.Acquire(ctx, k, o)
+	return slowLease{l}, err
+}
+
+func (l slowLease) Release(ctx context.Context) error {
+	select {
+	case <-time.After(slowness):
+	case <-ctx.Done():
+	}
+	return l.Lease.Release(ctx)
+}
+
+// TestAttackSlowStore: closing a pool waits for a slow store once, and not for each of
+// its sessions.
+//
+// proves part of S-24
+func TestAttackSlowStore(t *testing.T) {
+	p := newPool(t, Options{Store: slow{store.NewMemory()}})
+	const n = 8
+	for i := range n {
+		acquire(t, p, store.Key{Owner: "o", ID: fmt.Sprint(i)}, AcquireOptions{})
+	}
+	begin := time.Now()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > n/2*slowness {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// touchy is a type whose own method fails the program on some texts; or ends it.
+type touchy string
+
+func (p *touchy) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "panic":
+		panic("touchy")
+	case "exit":
+		runtime.Goexit()
+	}
+	*p = touchy(text)
+	return nil
+}
+
+// TestAttackTouchyArguments: a method of the type of an argument that panics, or ends
+// its goroutine, is the failure of one call: the guest chooses what it is given.
+//
+// proves part of S-05
+func TestAttackTouchyArguments(t *testing.T) {
+	s := newSession(t, Options{}, Tool{Name: "take", Func: func(p touchy) string { return string(p) }})
+	got := make(chan string)
+	for _, c := range [][2]string{{"panic", "tool_arguments"}, {"fine", `"fine"`}, {"exit", "tool_arguments"}, {"fine", `"fine"`}} {
+		go func() {
+			text := "gone"
+			defer func() {
+				if p := recover(); p != nil {
+					text = fmt.Sprint("the host panicked: ", p)
+				}
+				got <- text
+			}()
+			text = fed(s, "await take('"+c[0]+"')")
+		}()
+		if text := <-got; !strings.Contains(text, c[1]) {
+			t.Errorf("%s: %s", c[0], text)
+		}
+	}
+}
+
+// TestAttackPrintPanics: a Print that panics, which whoever calls Feed may recover
+// from as a server does, leaves a session that goes on: its feed is void.
+//
+// proves part of S-05
+func TestAttackPrintPanics(t *testing.T) {
+	s := newSession(t, Options{}, Tool{Name: "ask", Func: func() int { return 1 }})
+	fed(s, "let n = 1")
+	for name, do := range map[string]func(){"panic": func() { panic("print") }, "exit": runtime.Goexit} {
+		o := FeedOptions{Print: func(js.Level, string) { do() }}
+		ended := make(chan any)
+		for _, whole := range []bool{true, false} {
+			go func() {
+				defer func() { ended <- recover() }()
+				if whole {
+					_, _ = s.Feed(context.Background(), "n = 2; console.log(1); n", o)
+					return
+				}
+				step, err := s.Start(context.Background(), "n = 2; await ask(); console.log(1); n", o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = s.Resume(context.Background(), Reply{Call: step.Calls[0].ID, Run: true})
+			}()
+			<-ended
+			if got := fed(s, "n"); got != "1" {
+				t.Errorf("behind a %s, whole %v: %s", name, whole, got)
+			}
+		}
+	}
+	if l := reloaded(t, s, s.pool); fed(l, "n") != "1" {
+		t.Error("it does not load")
+	}
 }

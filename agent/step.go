@@ -112,6 +112,11 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 		return nil, err
 	}
 	s.setStep(nil)
+	return s.guarded(func() (*Step, error) { return s.answerAll(ctx, answers, runs) })
+}
+
+// answerAll puts answers on record and goes on.
+func (s *Session) answerAll(ctx context.Context, answers []finished, runs []*openCall) (*Step, error) {
 	var sent []js.Reply
 	for _, a := range answers {
 		reply, err := s.answer(a)
