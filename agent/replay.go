@@ -323,11 +323,7 @@ func (r *replay) flush() {
 	}
 	replies := r.replies
 	r.replies = nil
-	for _, reply := range replies {
-		if r.took(r.rt.Resume(r.ctx, reply)); r.err != nil || r.step.Done {
-			return
-		}
-	}
+	r.took(r.rt.ResumeInTurn(r.ctx, replies...))
 }
 
 // next is the next call of the guest, which must be this one.
