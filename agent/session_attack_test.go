@@ -311,12 +311,18 @@ func TestAttackEachWriteFails(t *testing.T) {
 	}
 }
 
+// overStore is a pool with the workers of another one, and a store of its own.
+func overStore(made *Pool, st store.Store) *Pool {
+	p := &Pool{ctx: made.ctx, cancel: made.cancel, residents: newResidents(1), o: made.o, limits: made.limits, js: made.js, ring: made.ring, sessions: map[*Session]struct{}{}, made: made.made}
+	p.o.Store = st
+	return p
+}
+
 // attackWrites runs a session over a faulty store and tells how many writes there
 // were.
 func attackWrites(t *testing.T, made *Pool, f *faulty) int64 {
 	t.Helper()
-	p := &Pool{ctx: made.ctx, cancel: made.cancel, residents: newResidents(1), o: made.o, limits: made.limits, js: made.js, ring: made.ring, sessions: map[*Session]struct{}{}, made: made.made}
-	p.o.Store = f
+	p := overStore(made, f)
 	defer p.residents.close()
 	ran := map[string]int{} // by key of the call
 	tool := func(ctx context.Context) int { c, _ := CallOf(ctx); ran[c.Key]++; return len(ran) }

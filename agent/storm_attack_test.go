@@ -69,3 +69,75 @@ func stormOnce(t *testing.T, p *Pool, k store.Key, tools *Catalog, what int) err
 	}
 	return errors.Join(err, s.Release())
 }
+
+// TestAttackHalfDropped: a crash between the records of calls that a feed did not wait
+// for, and its outcome, loses nothing: the session loads, the feed ends as it ended or
+// is void, and no such call is handed over again.
+//
+// proves part of S-23
+func TestAttackHalfDropped(t *testing.T) {
+	made := newPool(t, Options{Keys: surviveKeys, Warm: 1, Limits: Limits{FeedMS: 200}})
+	k := store.Key{Owner: "o", ID: "a"}
+	for name, c := range map[string]struct{ code, outcome, after string }{
+		"done": {"var n = 1; ask(); ask(); await ask(); n = 2; n", "2", "2"},
+		"void": {"globalThis.m = 1; ask(); ask(); await ask(); for (;;) ;", "error: js: timeout", `"undefined"`},
+	} {
+		for _, behind := range []bool{false, true} {
+			for at := int64(7); at <= 9; at++ { // header, feed, three calls, an answer: then two that were dropped, and the outcome
+				f := &faulty{Store: store.NewMemory(), at: at, behind: behind}
+				p := overStore(made, f)
+				var ran int
+				o := AcquireOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func() { ran++ }})}
+				s := acquire(t, p, k, o)
+				step, err := s.Start(t.Context(), c.code, FeedOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				step, err = s.Resume(t.Context(), Reply{Call: step.Calls[2].ID, Value: 1})
+				if !errors.Is(err, errFlaky) {
+					t.Fatalf("%s, write %d: %v %v", name, at, step, err)
+				}
+				_ = s.Release()
+				if s, err = p.Acquire(t.Context(), k, o); err != nil {
+					t.Errorf("%s, write %d, behind %v: %v", name, at, behind, err)
+					continue
+				}
+				if step := s.Step(); step != nil && !step.Done {
+					_, err = s.Resume(t.Context(), Reply{Call: step.Calls[0].ID, Value: 1})
+					t.Logf("%s, write %d, behind %v: waits for %d, %v", name, at, behind, len(step.Calls), err)
+				}
+				if got := fed(s, map[string]string{"done": "n", "void": "typeof m"}[name]); got != c.after {
+					t.Errorf("%s, write %d, behind %v: %s", name, at, behind, got)
+				}
+				_ = s.Release()
+				p.residents.close()
+			}
+		}
+	}
+}
+
+// TestAttackHalfVoid: a feed that was being made void when its program ended is void
+// when it is loaded, though its guest could go on.
+//
+// proves part of S-05
+func TestAttackHalfVoid(t *testing.T) {
+	p := overStore(newPool(t, Options{Keys: surviveKeys}), &faulty{Store: store.NewMemory(), at: 7})
+	defer p.residents.close()
+	k := store.Key{Owner: "o", ID: "a"}
+	o := AcquireOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func() {}, Approve: true}, Tool{Name: "boom", Func: func() { panic("boom") }})}
+	s := acquire(t, p, k, o)
+	if _, err := s.Start(t.Context(), "globalThis.m = 1; ask(); try { await boom() } catch {} await ask(); 5", FeedOptions{RunTools: true}); !errors.Is(err, errFlaky) {
+		t.Fatal(err)
+	}
+	_ = s.Release()
+	s = acquire(t, p, k, o)
+	if step := s.Step(); step == nil || !step.Done || s.Usage().Calls != 2 {
+		t.Errorf("%+v, %v", step, s.Usage())
+	}
+	if got := fed(s, "typeof m"); got != `"undefined"` {
+		t.Error(got)
+	}
+	if err := s.Release(); err != nil {
+		t.Error(err)
+	}
+}
