@@ -143,6 +143,37 @@ func TestGated(t *testing.T) {
 	}
 }
 
+// TestExecuteUntransformed: a source that is no TypeScript is what the guest has
+// caused, told like one that is no JavaScript; the feed never began.
+func TestExecuteUntransformed(t *testing.T) {
+	s := checkout(t, newPool(t, Options{}), SessionOptions{})
+	e, err := s.Execute(t.Context(), "const x: number = = 1", FeedOptions{Syntax: js.TypeScript})
+	if err != nil || e.Status != js.StatusError || e.Kind != js.SyntaxError || e.ErrorType != "SyntaxError" || e.Error == "" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if u := s.Usage(); u.Feeds != 0 {
+		t.Error(u)
+	}
+	if _, err := s.Execute(t.Context(), "1", FeedOptions{Syntax: "py"}); err == nil {
+		t.Error("a syntax that there is not: no error")
+	}
+	if e, err := s.Execute(t.Context(), "const x: number = 1; x", FeedOptions{Syntax: js.TypeScript}); err != nil || string(e.Result) != "1" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestInputsField: the field of a refused input is the caller's own, for the name
+// as for the value.
+func TestInputsField(t *testing.T) {
+	s := checkout(t, newPool(t, Options{}), SessionOptions{})
+	for what, inputs := range map[string]map[string]any{"name": {"a b": 1}, "taken": {"Object": 1}, "value": {"f": func() {}}} {
+		var field *api.FieldError
+		if _, err := s.Feed(t.Context(), "1", FeedOptions{Inputs: inputs}); !errors.As(err, &field) || field.Field != "inputs" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // TestToldErrors: a guest sees a fixed sentence of a tool's error, unless the host
 // shows them.
 func TestToldErrors(t *testing.T) {
