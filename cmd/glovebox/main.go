@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/gate"
@@ -56,6 +58,11 @@ func command(args []string, stdout, stderr io.Writer) int {
 	if say != "" {
 		fmt.Fprintln(stderr, "glovebox: "+termtext.String(say))
 	}
+	if thrown := (*thrownError)(nil); errors.As(err, &thrown) {
+		for line := range strings.Lines(thrown.stack) {
+			fmt.Fprintln(stderr, "  "+termtext.String(strings.TrimSuffix(line, "\n")))
+		}
+	}
 	if denied := (*gate.Denied)(nil); errors.As(err, &denied) {
 		for _, line := range findingLines(denied) {
 			fmt.Fprintln(stderr, termtext.String(line))
@@ -80,6 +87,8 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return fmt.Sprint("exit status ", e.code) }
+
+func (e *statusError) Unwrap() error { return e.err }
 
 // explain gives the exit status for an error and the sentence to say.
 func explain(err error) (code int, say string) {
@@ -136,6 +145,14 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(help)
 	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+			switch f := wrong.GetFlag(); f.Value.Type() {
+			case "bool":
+				return usagef("--%s %q: must be true or false", f.Name, wrong.GetValue())
+			case "int":
+				return usagef("--%s %q: must be a whole number", f.Name, wrong.GetValue())
+			}
+		}
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
 	})
 	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())
