@@ -28,7 +28,7 @@ type Options struct {
 	Log                           *slog.Logger
 
 	Limits Limits
-	// Keys are the root keys of journals. nil is a random one: what is dumped can be
+	// Keys are the root keys of journals. nil is a random one: what is dumped or stored can be
 	// loaded by this pool alone.
 	Keys *Keys
 	// Seal encrypts the records of journals (AES-256-GCM); otherwise they are

@@ -80,6 +80,7 @@ func newMCP() *cobra.Command {
 	flags.IntVar(&f.sessions, "sessions", 16, "`number` of sessions that one client may have open, and of JavaScript sessions")
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
 	f.policy.add(cmd)
+	flags.Lookup("policy").Usage = "JSON `file` that says which sources may run (docs/gates.md); what it does not allow is an error with the code denied"
 	f.add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{"require", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("max", cobra.FixedCompletions(limitNames("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
