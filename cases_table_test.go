@@ -151,6 +151,12 @@ var caseTable = []caseEntry{
 	{file: "119-no-net.py", network: api.NetworkLoopback, also: caseNoNetwork,
 		want: caseWant{verdict: api.OK, stdoutPattern: `(\('[^']+', \d+\) (Network is unreachable|Connection refused) 0\.\d\n){5}`}},
 
+	// One cell after another.
+	{file: "188-pool-file-leak.py", script: caseFilesLeft},
+	{file: "189-pool-server-left.sh", script: caseServerLeft},
+	{file: "193-warm-suicide.py", script: caseSuicide},
+	{file: "195-pool-slots.json", script: caseSlots},
+
 	// The host.
 	{file: "196-cgroup-flavours.json", script: caseThisFlavour},
 	{file: "197-cgroup-leftovers.json", script: caseLeftovers},

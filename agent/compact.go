@@ -56,7 +56,7 @@ func (s *Session) Compact(ctx context.Context) error {
 		_ = rt.Close()
 		return err
 	}
-	s.rt = rt
+	s.rt, s.bare = rt, true
 	s.count()
 	return nil
 }

@@ -72,8 +72,10 @@ type feed struct {
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
 	resumed    *js.Step
+	later      bool // its tools are run once it is resumed
 	resumedErr error
 	ms         int64
+	time       span
 	bytes      int64
 }
 
@@ -125,13 +127,29 @@ func (s *Session) start(ctx context.Context, code string, o FeedOptions, whole b
 	s.feed = ready.feed
 	s.feed.run, s.feed.whole = o.RunTools, whole
 	record := journal.Record{Type: journal.TypeFeed, Blob: ready.blob,
-		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools}}
+		Meta: &journal.Feed{Feed: s.feed.n, Seed: ready.seed, Clock: ready.clock, Source: len(ready.code), Tools: o.Tools, Run: o.RunTools}}
 	if err := s.append(record); err != nil {
 		s.feed = nil
 		return nil, err
 	}
-	step, err := s.rt.Start(s.known(ctx), ready.script)
-	return s.drive(ctx, step, err)
+	return s.guarded(func() (*Step, error) {
+		step, err := s.rt.Start(s.known(ctx), ready.script)
+		return s.drive(ctx, step, err)
+	})
+}
+
+// guarded makes a feed void through which a function of the host's, such as Print,
+// has panicked or ended its goroutine: whoever recovers has a session that goes on.
+func (s *Session) guarded(do func() (*Step, error)) (step *Step, err error) {
+	whole := false
+	defer func() {
+		if !whole && s.feed != nil {
+			_, _ = s.void(sessionFailed(SessionTool, "a function of the host panicked"))
+		}
+	}()
+	step, err = do()
+	whole = true
+	return step, err
 }
 
 // readied is a feed that may begin.
@@ -140,7 +158,7 @@ type readied struct {
 	code   string
 	blob   []byte
 	inputs map[string]any
-	seed   uint64 // 0: not the first one
+	seed   uint64 // 0: not the first one that leaves something
 	clock  int64
 	script js.Script // judged
 }
@@ -153,6 +171,9 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	r.feed.print = o.Print
+	if err := s.affords(0); err != nil { // before anything is worked for it
+		return nil, err
+	}
 	if o.Syntax != "" {
 		made, err := s.pool.js.Transform(ctx, js.Source{Name: feedName(r.feed.n), Code: code, Syntax: o.Syntax, Factory: o.Factory, Fragment: o.Fragment})
 		if err != nil {
@@ -170,7 +191,7 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 		return nil, err
 	}
 	r.clock = max(time.Now().UnixMilli(), s.w.State().Clock)
-	if r.feed.n == 1 {
+	if c := s.w.State().Checkpoint; s.bare && (c == nil || r.feed.n > c.Feed+1) {
 		r.seed = newSeed()
 	}
 	r.feed.bytes = int64(len(r.blob))
@@ -273,13 +294,13 @@ func feedScript(n uint64, code string, inputs map[string]any, seed *[32]byte, cl
 	return js.Script{Name: feedName(n), Code: code, Feed: &js.Feed{Inputs: inputs, Seed: seed, Clock: &clock}}
 }
 
-// seed is what begins the random numbers at a feed: the session's own at its first,
-// and one made of that behind a checkpoint. nil goes on.
+// seed is what begins the random numbers at a feed: its own, which the first feed of
+// a guest has, and one made of the session's behind a checkpoint. nil goes on.
 func (s *Session) seed(feed, own uint64) *[32]byte {
 	c := s.w.State().Checkpoint
 	switch {
-	case feed == 1:
-		return expand(own, 0)
+	case own != 0:
+		return expand(own, feed-1)
 	case c != nil && feed == c.Feed+1:
 		return expand(c.Seed, c.Feed)
 	}
@@ -302,8 +323,9 @@ func (s *Session) limit() int64 {
 }
 
 // console collects what the guest writes, or hands it on.
-func (s *Session) console(level js.Level, text string) {
-	f := s.feed
+func (s *Session) console(level js.Level, text string) { s.print(s.feed, level, text) }
+
+func (s *Session) print(f *feed, level js.Level, text string) {
 	if f.print != nil {
 		f.print(level, text)
 		return
@@ -328,7 +350,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
 	for {
 		if err != nil {
-			f.ms = max(f.ms, ceilMS(s.rt.LastUsage().Guest))
+			f.ms = max(f.ms, f.time.ms(s.rt.LastUsage().Guest))
 			return s.failed(ctx, err)
 		}
 		f.take(step)
@@ -348,7 +370,7 @@ func (s *Session) drive(ctx context.Context, step *js.Step, err error) (*Step, e
 		if len(replies) == 0 {
 			return s.pause(), nil
 		}
-		step, err = s.rt.Resume(ctx, replies...)
+		step, err = s.deliver(ctx, replies)
 	}
 }
 
@@ -360,7 +382,7 @@ func (f *feed) take(step *js.Step) {
 			f.last = c.ID
 		}
 	}
-	f.ms = ceilMS(step.Usage.Guest)
+	f.ms = f.time.ms(step.Usage.Guest)
 }
 
 func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

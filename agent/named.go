@@ -20,7 +20,8 @@ type AcquireOptions struct {
 	// NoWait is store.ErrBusy at once where another holds the session.
 	NoWait bool
 	// Count, if it is not nil, is how many records the session had, by who has kept
-	// that where the store's keeper cannot go back: an older one is refused.
+	// that where the store's keeper cannot go back: an older one is refused, and one
+	// that is gone. Who knows of an expiry or a Delete gives none.
 	Count *uint64
 	// Strict refuses journals made by another release, engine or platform.
 	Strict bool
@@ -102,6 +103,7 @@ func (p *Pool) leased(ctx context.Context, lease store.Lease, o AcquireOptions) 
 			return nil, err
 		}
 		p.residents.forget(k)
+		o.Count = nil // it was that of the one that has expired
 		return p.acquire(ctx, k, o)
 	}
 	keep := &keeper{lease: lease}
@@ -114,8 +116,11 @@ func (p *Pool) leased(ctx context.Context, lease store.Lease, o AcquireOptions) 
 		return nil, err
 	}
 	if len(record.Journal) == 0 {
-		if o.MustExist {
+		switch {
+		case o.MustExist:
 			return nil, store.ErrNotFound
+		case o.Count != nil && *o.Count > 0:
+			return nil, sessionFailed(SessionJournal, "it is refused: the store has none, and it had %d records", *o.Count)
 		}
 		return s, s.begin(ctx)
 	}
@@ -137,6 +142,7 @@ func (s *Session) begin(ctx context.Context) error {
 		s.drop()
 		return because(SessionJournal, err, "it cannot be begun")
 	}
+	s.id, s.bare = s.w.State().Header.Session, true
 	s.count()
 	return s.enrol()
 }
@@ -144,18 +150,31 @@ func (s *Session) begin(ctx context.Context) error {
 // takeUp goes on with what a store has.
 func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOptions) error {
 	seen := s.pool.residents.take(s.key)
+	if record.Head == nil {
+		record.Head = []byte{} // nil asks for none, and a store always has one
+	}
 	lo := LoadOptions{Head: record.Head, Count: o.Count, Strict: o.Strict}
-	if err := s.load(record.Journal, lo); err != nil {
+	err := s.load(record.Journal, lo)
+	if err == nil && len(s.keep.bytes) < len(record.Journal) { // a store commits whole records, and what comes is put behind what it has
+		err = sessionFailed(SessionJournal, "it is refused: the store has bytes behind its end")
+	}
+	if err != nil {
 		seen.drop()
 		return err
 	}
-	if h := s.w.Head(); seen != nil && h.Count < seen.count && h.Session == seen.chain.Session {
+	if seen.older(s.w.Head()) {
 		seen.drop()
 		return sessionFailed(SessionJournal, "it is refused: the store has an older session than this pool had")
 	}
 	if seen.fits(s) {
-		s.rt, s.feed, s.tools, s.records = seen.rt, seen.feed, seen.tools, nil
+		// The functions are those of this catalog, whatever it shares a hash with.
+		if s.tools, err = s.catalog.RestoreToolSet(seen.tools.State()); err != nil {
+			seen.drop()
+			return because(SessionJournal, err, "it is refused")
+		}
+		s.rt, s.feed, s.records = seen.rt, seen.feed, nil
 		if s.feed != nil {
+			s.feed.print = nil // it was of who had the session before
 			s.pause()
 		}
 		s.count()
@@ -172,13 +191,21 @@ func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOpti
 	return s.enrol()
 }
 
-// expired tells whether a session is past its time. What cannot be read is not:
-// whoever loads it says why.
+// expired tells whether a session is past its time. What is refused is not: whoever
+// loads it says why. An older one that somebody has put back would else be deleted
+// and begun anew, with nothing spent.
 func (p *Pool) expired(record store.Record, k store.Key, o AcquireOptions) bool {
 	if o.Tools == nil {
 		o.Tools = noTools()
 	}
-	l, err := journal.Load(record.Journal, journal.LoadOptions{Keys: p.ring, Owner: ownerOf(k), Settings: p.settings(o.Tools)})
+	head, err := journal.ParseHead(record.Head, p.ring, ownerOf(k))
+	if err != nil {
+		return false
+	}
+	l, err := journal.Load(record.Journal, journal.LoadOptions{Keys: p.ring, Owner: ownerOf(k), Settings: p.settings(o.Tools), Head: &head, Counter: o.Count})
+	if err == nil && p.residents.older(k, l.Head()) {
+		return false
+	}
 	return err == nil && l.Clock != 0 && time.Since(time.UnixMilli(l.Clock)) > time.Duration(p.limits.TTLMS)*time.Millisecond
 }
 

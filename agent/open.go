@@ -152,9 +152,11 @@ func (p *Pool) Close() error {
 	p.mu.Unlock()
 	p.residents.close()
 	err := p.js.Close()
-	for s := range sessions {
-		s.abandon()
+	var all sync.WaitGroup
+	for s := range sessions { // each may have to wait for its store
+		all.Go(s.abandon)
 	}
+	all.Wait()
 	return err
 }
 

@@ -117,6 +117,7 @@ func (s *Session) settle(kind, hash string, value js.Value, why error) (*Step, e
 	if err := s.append(journal.Record{Type: journal.TypeOutcome, Meta: &journal.Outcome{Feed: f.n, Kind: kind, Hash: hash, Used: used}}); err != nil {
 		return nil, errors.Join(why, err)
 	}
+	s.bare = s.bare && !replays(kind)
 	s.count()
 	r.Usage.Journal = s.Usage().Journal
 	return &Step{Done: true, Result: r, Usage: s.Usage()}, why

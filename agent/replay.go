@@ -94,7 +94,7 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 		return refused(err)
 	}
 	s.count()
-	s.records = list
+	s.id, s.records, s.bare = l.Header.Session, list, bare(list)
 	return s.restoreTools(l)
 }
 
@@ -161,6 +161,7 @@ type replay struct {
 	replies []js.Reply
 	step    *js.Step
 	err     error // that the feed came to
+	over    bool  // the replay
 	calls   int64
 	bytes   int64 // of sources, arguments and answers of the feed
 }
@@ -216,6 +217,14 @@ func (r *replay) read() error {
 		return because(SessionJournal, err, "it is refused")
 	}
 	return nil
+}
+
+// bare tells of a journal whether all its feeds are void. An open one may be yet.
+func bare(list []journal.Record) bool {
+	return !slices.ContainsFunc(list, func(r journal.Record) bool {
+		m, ok := r.Meta.(*journal.Outcome)
+		return ok && replays(m.Kind)
+	})
 }
 
 // voids are the feeds that left nothing in the guest.
@@ -279,6 +288,8 @@ func (r *replay) feed(m *journal.Feed) error {
 	if script, err = r.s.pool.js.Admit(r.s.known(r.ctx), script); errors.As(err, new(*gate.Denied)) {
 		return err // no divergence: nothing has run
 	}
+	fresh := r.s.newFeed(m.Feed)
+	script.Console = func(level js.Level, text string) { r.says(fresh, level, text) }
 	r.took(r.rt.Start(r.s.known(r.ctx), script))
 	for r.at++; r.at < len(r.list); r.at++ {
 		over, err := r.record(&r.list[r.at])
@@ -290,7 +301,18 @@ func (r *replay) feed(m *journal.Feed) error {
 			return nil
 		}
 	}
-	return r.open(m)
+	return r.open(m, fresh)
+}
+
+// says takes console text of a feed. What was shown when it ran first is not shown
+// again; of one that was loaded nothing was.
+func (r *replay) says(fresh *feed, level js.Level, text string) {
+	switch f := r.s.feed; {
+	case f == nil:
+		r.s.print(fresh, level, text)
+	case r.over:
+		r.s.print(f, level, text)
+	}
 }
 
 // took takes a step of the runtime.
@@ -314,7 +336,11 @@ func (r *replay) flush() {
 	}
 	replies := r.replies
 	r.replies = nil
-	r.took(r.rt.Resume(r.ctx, replies...))
+	for _, reply := range replies {
+		if r.took(r.rt.Resume(r.ctx, reply)); r.err != nil || r.step.Done {
+			return
+		}
+	}
 }
 
 // next is the next call of the guest, which must be this one.
@@ -428,23 +454,27 @@ func (r *replay) outcome(m *journal.Outcome) error {
 }
 
 // open leaves a feed that has no outcome to the session: it goes on from here.
-func (r *replay) open(m *journal.Feed) error {
+func (r *replay) open(m *journal.Feed, fresh *feed) error {
 	r.flush()
+	r.over = true
 	s := r.s
 	f := s.feed
 	if r.refused() {
 		return r.stopped()
 	}
 	if f == nil { // loaded, not woken up
-		f = s.newFeed(m.Feed)
+		f = fresh
 		if f.restrict(s.catalog, m.Tools) != nil {
 			return r.diverged()
 		}
-		f.calls, f.bytes = r.calls, r.bytes
+		f.calls, f.bytes, f.later = r.calls, r.bytes, m.Run
 		f.resumed, f.resumedErr = r.step, r.err
 		s.feed = f
+		s.replayed(f, r.rt.LastUsage().Guest, true)
 	} else if r.err != nil || r.step.Done {
 		return r.stopped() // it had paused
+	} else {
+		s.replayed(f, r.rt.LastUsage().Guest, false)
 	}
 	f.last, f.queue = r.last, r.queue
 	state := s.w.State()
@@ -473,7 +503,9 @@ func (s *Session) frontier(ctx context.Context) error {
 		return canceled(ctx, "while it was replayed")
 	}
 	done, err := s.drive(ctx, step, err)
+	f.run = f.later // a load runs no tool; who resumes it has them run as before
 	if done != nil {
+		done.Err = err
 		s.setStep(done)
 		return nil // what the guest came to is in the step
 	}

@@ -22,6 +22,7 @@ type residents struct {
 	order  *list.List                  // the latest first
 	guests int
 	owners map[string]int64 // sessions that are out, by owner
+	queue  int              // who waits for a worker
 	closed bool
 }
 
@@ -59,6 +60,15 @@ func (r *residents) leave(owner string) {
 	}
 }
 
+// waits counts who waits for a worker, and says how many do. It is said before it
+// is looked whether there is one: whoever keeps a guest looks at it first.
+func (r *residents) waits(more int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue += more
+	return r.queue
+}
+
 // put keeps the guest of a session for a while.
 func (r *residents) put(s *Session, stay time.Duration) {
 	head := s.w.Head()
@@ -92,6 +102,9 @@ func (r *residents) put(s *Session, stay time.Duration) {
 	r.mu.Unlock()
 	for _, g := range gone {
 		g.drop()
+	}
+	if s.pool.short() {
+		r.evict(one)
 	}
 }
 
@@ -146,19 +159,15 @@ func (r *residents) take(k store.Key) *resident {
 	return &taken
 }
 
-// remove is take for who has the lock.
+// remove forgets a session and returns what is to be dropped, for who has the lock.
 func (r *residents) remove(k store.Key) *resident {
 	e := r.byKey[k]
 	if e == nil {
 		return nil
 	}
-	one := e.Value.(*resident)
 	delete(r.byKey, k)
 	r.order.Remove(e)
-	if one.rt != nil {
-		r.guests--
-	}
-	return one
+	return r.quit(e.Value.(*resident)) // so that its timer finds nothing to count
 }
 
 // forget drops a session that was deleted.
@@ -194,6 +203,19 @@ func (one *resident) drop() {
 	if one.rt != nil {
 		_ = one.rt.Close()
 	}
+}
+
+// older tells whether a session ends before where it was when it was released here.
+func (one *resident) older(h journal.Head) bool {
+	return one != nil && h.Count < one.count && h.Session == one.chain.Session
+}
+
+// older is that of what is known of a session.
+func (r *residents) older(k store.Key, h journal.Head) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.byKey[k]
+	return e != nil && e.Value.(*resident).older(h)
 }
 
 // fits tells whether the guest is that of a session that was loaded.

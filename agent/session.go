@@ -25,7 +25,8 @@ type Session struct {
 	catalog *Catalog
 	owner   []byte
 	key     store.Key // in a store
-	epoch   string    // part of the ids of calls: those of a session that was loaded are new ones
+	id      string
+	epoch   string // part of the ids of calls: those of a session that was loaded are new ones
 	turn    chan struct{}
 
 	mu     sync.Mutex // of what can be asked at any time
@@ -40,6 +41,7 @@ type Session struct {
 	w       *journal.Writer
 	rt      *js.Runtime      // nil: given up, and made again by a replay
 	feed    *feed            // open, nil between feeds
+	bare    bool             // no feed has left anything: the next one begins the random numbers
 	records []journal.Record // that were loaded, until they are replayed
 	gone    bool             // it was given back
 	resting *time.Timer
@@ -128,10 +130,17 @@ func (p *Pool) journalMade() journal.Made {
 	return journal.Made{Release: p.made.release, Engine: p.made.engine, Platform: p.made.platform}
 }
 
+// short tells whether there are more who wait for a worker than there may be workers.
+func (p *Pool) short() bool {
+	return p.o.Max > 0 && p.js.Stats().Out+p.residents.waits(0) > p.o.Max
+}
+
 // worker takes a worker and gives it the tools.
 func (s *Session) worker(ctx context.Context) (*js.Runtime, error) {
-	if p := s.pool; p.o.Max > 0 && p.js.Stats().Out >= p.o.Max {
-		p.residents.evictOne()
+	s.pool.residents.waits(1)
+	defer s.pool.residents.waits(-1)
+	if s.pool.short() {
+		s.pool.residents.evictOne()
 	}
 	rt, err := s.pool.js.Checkout(ctx)
 	if err != nil {
@@ -234,7 +243,7 @@ func (s *Session) finish(why *SessionError) {
 
 // ID is the session's own name, random, 32 hexadecimal digits: of all sessions
 // that are loaded from its journal too.
-func (s *Session) ID() string { return s.w.State().Header.Session }
+func (s *Session) ID() string { return s.id }
 
 // Catalog are its tools.
 func (s *Session) Catalog() *Catalog { return s.catalog }

@@ -400,3 +400,27 @@ func TestEndedContext(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A feed that runs its tools goes on so after a load, once somebody has resumed
+// it; the load itself runs none.
+func TestRunToolsAfterLoad(t *testing.T) {
+	var ran atomic.Int64
+	p := newPool(t, Options{})
+	s := checkout(t, p, SessionOptions{Tools: catalogOf(t, Tool{Name: "free", Func: func(n int) int { ran.Add(1); return n + 1 }},
+		Tool{Name: "pay", Approve: true, Func: func(n int) int { return n * 10 }})})
+	step, err := s.Start(t.Context(), "const a = await free(1); const b = await pay(a); await free(b)", FeedOptions{RunTools: true})
+	if err != nil || len(step.Calls) != 1 || step.Calls[0].Tool != "pay" || ran.Load() != 1 {
+		t.Fatalf("%+v %v", step, err)
+	}
+	l := reloaded(t, s, p)
+	if ran.Load() != 1 {
+		t.Error("the load ran a tool")
+	}
+	c := l.Step().Calls[0]
+	if _, err := l.Resume(t.Context(), Reply{Call: c.ID, Run: true}); err == nil {
+		t.Error("run without its approval")
+	}
+	if step, err = l.Resume(t.Context(), Reply{Call: c.ID, Run: true, Approval: c.Approval}); err != nil || said(step.Result, nil) != "21" || ran.Load() != 2 {
+		t.Errorf("%+v %v", step, err)
+	}
+}

@@ -18,6 +18,9 @@ import (
 type Step struct {
 	Done   bool
 	Result *Result // of the end
+	// Err is what a feed failed by that had come to its end when its session was
+	// loaded. Start and Resume return it instead.
+	Err error
 	// Calls wait, in the order in which they were made.
 	Calls []Call
 	Usage Usage // of the session so far
@@ -109,6 +112,11 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 		return nil, err
 	}
 	s.setStep(nil)
+	return s.guarded(func() (*Step, error) { return s.answerAll(ctx, answers, runs) })
+}
+
+// answerAll puts answers on record and goes on.
+func (s *Session) answerAll(ctx context.Context, answers []finished, runs []*openCall) (*Step, error) {
 	var sent []js.Reply
 	for _, a := range answers {
 		reply, err := s.answer(a)
@@ -124,7 +132,7 @@ func (s *Session) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall) (*Step, error) {
 	f := s.feed
 	if len(runs) == 0 {
-		step, err := s.rt.Resume(ctx, sent...)
+		step, err := s.deliver(ctx, sent)
 		return s.drive(ctx, step, err)
 	}
 	defer f.atWork(ctx, time.Duration(s.pool.limits.FeedWaitMS)*time.Millisecond)()
@@ -145,7 +153,7 @@ func (s *Session) resume(ctx context.Context, sent []js.Reply, runs []*openCall)
 		}
 		sent = append(sent, more...)
 	}
-	step, err := s.rt.Resume(ctx, sent...)
+	step, err := s.deliver(ctx, sent)
 	return s.drive(ctx, step, err)
 }
 

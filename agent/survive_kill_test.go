@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -319,9 +320,10 @@ func crowd(t *testing.T, dir string) {
 	}
 	next := make(chan int)
 	go func() {
-		for round := 0; ; round++ {
-			for i := range crowdSize(dir) {
-				next <- (i*7 + round) % crowdSize(dir)
+		size := crowdSize(dir)
+		for {
+			for _, i := range rand.Perm(size) {
+				next <- i
 			}
 		}
 	}()
@@ -410,17 +412,34 @@ func surviveCrowd(t *testing.T, size, rounds int) {
 	crowdCheck(t, dir, size)
 }
 
-// crowdCheck holds the sessions against what tools and feeds have written down.
-func crowdCheck(t *testing.T, dir string, size int) {
-	done := map[string]int{} // session and key
-	for _, line := range effects(t, dir) {
-		done[line]++
-	}
-	for line, n := range done {
-		if n != 1 {
-			t.Errorf("%s has had %d effects", line, n)
+// crowdAccepted looks for what was accepted of one session, and says how much it was.
+func crowdAccepted(t *testing.T, s *Session, accepted []string, used Usage, log []string) (seen int) {
+	t.Helper()
+	for _, line := range accepted {
+		var id string
+		var feed int64
+		if _, err := fmt.Sscan(line, &id, &feed); err != nil || id != s.ID() {
+			continue
+		}
+		seen++
+		if feed > used.Feeds {
+			t.Errorf("%s has %d feeds, and %d was accepted", id, used.Feeds, feed)
+		}
+		var keys []string
+		if err := json.Unmarshal([]byte(strings.SplitN(line, " ", 3)[2]), &keys); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		for _, k := range keys {
+			if len(k) == 32 && !slices.Contains(log, k) {
+				t.Errorf("%s has lost %s of feed %d", id, k, feed)
+			}
 		}
 	}
+	return seen
+}
+
+// crowdCheck holds the sessions against what tools and feeds have written down.
+func crowdCheck(t *testing.T, dir string, size int) {
 	text, err := os.ReadFile(filepath.Join(dir, "accepted"))
 	if err != nil {
 		t.Fatal(err)
@@ -449,8 +468,8 @@ func crowdCheck(t *testing.T, dir string, size int) {
 		if err != nil {
 			t.Errorf("session %d: %v", i, err)
 		}
-		mine := 0
-		for _, line := range effects(t, dir) {
+		mine, all := 0, effects(t, dir)
+		for _, line := range all {
 			if strings.HasPrefix(line, s.ID()+" ") {
 				mine++
 			}
@@ -459,34 +478,19 @@ func crowdCheck(t *testing.T, dir string, size int) {
 			t.Errorf("session %d: %d effects, %+v", i, mine, used)
 		}
 		for _, key := range log {
-			if key != "doubt" && done[s.ID()+" "+key] != 1 {
+			if key != "doubt" && !slices.Contains(all, s.ID()+" "+key) {
 				t.Errorf("session %d has %s, which nobody did", i, key)
 			}
 		}
-		for _, line := range accepted {
-			var id, rest string
-			var feed int64
-			if _, err := fmt.Sscan(line, &id, &feed, &rest); err != nil || id != s.ID() {
-				continue
-			}
-			seen++
-			var keys []string
-			if err := json.Unmarshal([]byte(rest), &keys); err == nil && feed <= used.Feeds {
-				for _, k := range keys {
-					if len(k) == 32 && !slices.Contains(log, k) {
-						t.Errorf("session %d has lost %s of feed %d", i, k, feed)
-					}
-				}
-				continue
-			}
-			if !strings.Contains(rest, "used") && feed > used.Feeds {
-				t.Errorf("session %d has %d feeds, and %d was accepted", i, used.Feeds, feed)
-			}
-		}
+		seen += crowdAccepted(t, s, accepted, used, log)
 		calls += int(used.Calls)
 		if err := s.Release(); err != nil {
 			t.Error(err)
 		}
+	}
+	done := effects(t, dir)
+	if once := slices.Compact(slices.Sorted(slices.Values(done))); len(once) != len(done) {
+		t.Errorf("%d effects of %d calls", len(done), len(once))
 	}
 	if seen == 0 || calls == 0 || len(done) == 0 {
 		t.Errorf("%d accepted feeds, %d calls, %d effects: nothing was tried", seen, calls, len(done))

@@ -30,7 +30,7 @@ func divergedAt(t *testing.T, s *Session, p *Pool, data []byte) error {
 // argument, name, answer or outcome, with a call too many or too few, is refused
 // with the number of a record and nothing of its content; no tool is called, and no
 // recorded answer reaches a call with other arguments. The control: unchanged it
-// loads.
+// loads. Long because of its table.
 //
 // proves H-61
 func TestSurviveDiverged(t *testing.T) {
@@ -156,6 +156,39 @@ func TestSurviveForeign(t *testing.T) {
 	list[len(list)-1].Meta = &o
 	if err := divergedAt(t, s, s.pool, signedBy(t, s, by, list...)); !errors.Is(err, SessionDiverged) || ran.Load() != 1 {
 		t.Errorf("what does not: %v", err)
+	}
+}
+
+// TestSurviveEnd: a feed whose end is not on record, since its process ended before,
+// comes to that end when the session is loaded, once; how it failed is told.
+//
+// proves part of S-03
+func TestSurviveEnd(t *testing.T) {
+	var ran atomic.Int64
+	s := newSession(t, Options{Keys: surviveKeys, Limits: Limits{FeedMS: 200}}, counting("count", &ran))
+	for i, c := range []struct {
+		code string
+		kind error
+	}{{"globalThis.got = await count(); got", nil}, {"globalThis.got = await count(); throw new Error('mine')", js.Thrown}, {"globalThis.got = await count(); await new Promise(() => {})", js.NeverSettles},
+		{"globalThis.got = await count(); for (;;);", js.Timeout}} {
+		fed(s, c.code)
+		list := records(t, s)
+		l, err := load(t, s, s.pool, signed(t, s, list[:len(list)-1]...))
+		if err != nil {
+			t.Errorf("%s: %v", c.code, err)
+			continue
+		}
+		step := l.Step()
+		if step == nil || !step.Done || !errors.Is(step.Err, c.kind) && !(c.kind == error(js.Timeout) && errors.Is(step.Err, js.HardTimeout)) || c.kind == nil && (step.Err != nil || said(step.Result, nil) != "1") {
+			t.Errorf("%s: %+v", c.code, step)
+		}
+		if l.Usage().Calls != int64(i)+1 || ran.Load() != int64(i)+1 || len(records(t, l)) != len(list) {
+			t.Errorf("%s: %+v", c.code, l.Usage())
+		}
+		want := []string{"1", "2", "3", "3"}[i] // the last one is void
+		if got := fed(l, "got"); got != want {
+			t.Errorf("%s: %s", c.code, got)
+		}
 	}
 }
 

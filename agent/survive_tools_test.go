@@ -36,7 +36,8 @@ func attempt(call string) string {
 }
 
 // TestSurviveTools: whatever a tool does, its feed has an end, the session goes on,
-// each call is charged once and the journal loads to the same.
+// each call is charged once and the journal loads to the same. Long because of its
+// table.
 //
 // proves part of S-05
 func TestSurviveTools(t *testing.T) {

@@ -24,6 +24,7 @@ type goFunc struct {
 	context bool // its first parameter
 	fails   bool // its last result is an error
 	results int  // besides
+	plain   bool // no type of a parameter has methods of its own
 }
 
 // bindFunc reads the signature of a function.
@@ -55,6 +56,10 @@ func (b *boundTool) bindFunc(types *typeMaker) *api.FieldError {
 			return bad("its result %s", reason(err))
 		}
 		b.result = types.ofShape(shape)
+	}
+	f.plain = true
+	for i := f.first(); i < t.NumIn(); i++ {
+		f.plain = f.plain && isPlain(t.In(i))
 	}
 	n := t.NumIn() - f.first()
 	if len(b.Params) > n {
@@ -130,9 +135,46 @@ func (f *goFunc) first() int {
 	return 0
 }
 
+// isPlain tells a type of the language, or a list of such, which is decoded
+// without a method of anybody's.
+func isPlain(t reflect.Type) bool {
+	for t.PkgPath() == "" && (t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer) {
+		t = t.Elem()
+	}
+	return t.PkgPath() == "" && (t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String)
+}
+
+// errTouchy is what a guest is told of a method that failed the program.
+var errTouchy = errors.New("the arguments cannot be read")
+
 // prepare decodes the arguments. What is wrong with them the guest may read: it
-// has made them.
+// has made them. The types of parameters may have methods that panic, or end
+// their goroutine: then it is not that of the session.
 func (f *goFunc) prepare(args []js.Value) (prepared, error) {
+	if f.plain {
+		return f.decode(args)
+	}
+	type outcome struct {
+		run prepared
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		o := outcome{err: errTouchy}
+		defer func() {
+			if recover() != nil {
+				o = outcome{err: errTouchy}
+			}
+			done <- o
+		}()
+		run, err := f.decode(args)
+		o = outcome{run, err}
+	}()
+	o := <-done
+	return o.run, o.err
+}
+
+func (f *goFunc) decode(args []js.Value) (prepared, error) {
 	t, first := f.fn.Type(), f.first()
 	n := t.NumIn() - first
 	fixed := n

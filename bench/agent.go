@@ -136,8 +136,12 @@ func sessionStores(ctx context.Context, open *closers) ([]namedStore, error) {
 	}
 	open.add(func() error { return os.RemoveAll(dir) })
 	list := []namedStore{{name: "feed, journal in memory"}}
-	for name, o := range map[string]store.FileOptions{"feed, file without fsync": {NoSync: true}, "feed, file with fsync": {}} {
-		st, err := store.NewFile(filepath.Join(dir, name), o)
+	for _, noSync := range []bool{true, false} {
+		name := "feed, file with fsync"
+		if noSync {
+			name = "feed, file without fsync"
+		}
+		st, err := store.NewFile(filepath.Join(dir, name), store.FileOptions{NoSync: noSync})
 		if err != nil {
 			return nil, err
 		}

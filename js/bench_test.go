@@ -136,3 +136,42 @@ func BenchmarkFeed(b *testing.B) {
 		})
 	}
 }
+
+// A state of a thousand objects, out and into another runtime.
+func BenchmarkState(b *testing.B) {
+	p := pool(b, js.Options{}, js.PoolOptions{Warm: 1})
+	rt, err := p.Checkout(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, _, err := rt.Run(ctx, js.Script{Code: "let all = Array.from({ length: 1000 }, (_, i) => ({ id: i, name: 'row ' + i, tags: ['a', 'b'] })); undefined", Feed: &js.Feed{}}); err != nil {
+		b.Fatal(err)
+	}
+	state, err := rt.Snapshot(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("snapshot", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := rt.Snapshot(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("rebuild", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			fresh, err := p.Checkout(ctx)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+			if err := fresh.Rebuild(ctx, state); err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			_ = fresh.Close()
+			b.StartTimer()
+		}
+	})
+}

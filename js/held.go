@@ -76,10 +76,35 @@ func (r *Runtime) arguments(v wire.Value) ([]Value, int64, error) {
 }
 
 // refuse answers a call that reaches no function. Whoever reads does not write: a
-// worker that does not read would hold it up.
+// worker that does not read would hold it up. Refusals reach the guest in the order
+// of the calls, so that the same code comes to the same.
 func (r *Runtime) refuse(m *wire.Call, size callSize, f *wire.Failure) {
 	r.release(size)
-	go r.answer(&wire.Answer{CallID: m.CallID, Failure: f}, m.Sync)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals = append(r.refusals, refusal{&wire.Answer{CallID: m.CallID, Failure: f}, m.Sync})
+	if len(r.refusals) == 1 {
+		go r.sendRefusals()
+	}
+}
+
+// refusal is the answer to a call that was refused.
+type refusal struct {
+	answer *wire.Answer
+	sync   bool
+}
+
+// sendRefusals sends them until there is none: the first stays while it is sent.
+func (r *Runtime) sendRefusals() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.refusals) > 0 {
+		next := r.refusals[0]
+		r.mu.Unlock()
+		r.answer(next.answer, next.sync)
+		r.mu.Lock()
+		r.refusals = r.refusals[1:]
+	}
 }
 
 // errNoRoom is the error of an answer that there is no room for.

@@ -37,6 +37,7 @@ type Runtime struct {
 	revoked  map[uint64]bool
 	held     int64 // bytes of arguments of calls without an answer, as they came
 	open     int64 // calls without an answer
+	refusals []refusal
 	taken    int64 // of the host's memory by values of this runtime, see Limits.HostBytes
 
 	encoding sync.Mutex   // one answer at a time is made ready

@@ -56,6 +56,24 @@ const describer = `(function say(v) {
 	return typeof v === 'bigint' ? v + 'n' : String(v)
 })`
 
+// A state is the same with every compiler of the engine.
+func TestStateCompiled(t *testing.T) {
+	var last js.Value
+	for i, jit := range []js.JIT{"", js.Baseline, js.Full} {
+		o := js.Options{JIT: jit, Allow: []string{"WebAssembly", "Atomics", "WeakRef"}}
+		rt := open(t, o)
+		if got := fed(rt, "let n = 0; for (let i = 0; i < 1e5; i++) n += [i].map(x => x % 7)[0]; const m = new Map([[n, [new Set('abc'), , -0]]]); n", js.Feed{Inputs: map[string]any{"a": 1}}); got != "299995" {
+			t.Errorf("%s: %s", jit, got)
+		}
+		state, err := rt.Snapshot(ctx)
+		if err != nil || i > 0 && !js.Equal(state, last) {
+			t.Errorf("%s: %v, %v", jit, state, err)
+		}
+		last = state
+		rebuilt(t, rt, o)
+	}
+}
+
 // Every kind of plain data is in a state, comes back as it was, and in the same
 // order; let, const, var and properties are again what they were.
 func TestStateKeeps(t *testing.T) {

@@ -1,5 +1,6 @@
 // Command mcpclient shows a client of the Model Context Protocol that starts
-// "glovebox mcp" and has it run a program in a sealed cell. The glovebox command,
+// "glovebox mcp", has it run a Python program in a sealed cell, and gives what that
+// made to a JavaScript session, which keeps it for the next call. The glovebox command,
 // which lies beside this program or is the one that is named, finds glovebox-init
 // and glovebox-js beside itself.
 //
@@ -55,44 +56,68 @@ func run(ctx context.Context) error {
 		}
 		fmt.Printf("tool: %s: %s\n", tool.Name, tool.Title)
 	}
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "run_code", Arguments: map[string]any{
-		"language": "python", "source": source, "stdin": text, "artifacts": []string{"*.json"},
-		"limits": map[string]any{"wall_ms": 5000},
-	}})
+	counts, err := count(ctx, session)
 	if err != nil {
 		return err
 	}
-	return show(result)
+	var first, second struct {
+		Session   string `json:"session"`
+		Untrusted struct {
+			Value string `json:"value"`
+		} `json:"untrusted"`
+	}
+	if err := call(ctx, session, "javascript", map[string]any{
+		"code": "const counts = JSON.parse(file); Object.keys(counts).length", "inputs": map[string]any{"file": counts},
+	}, &first); err != nil {
+		return err
+	}
+	if err := call(ctx, session, "javascript", map[string]any{
+		"code": "Object.entries(counts).sort((a, b) => b[1] - a[1])[0][0]", "session": first.Session, "end": true,
+	}, &second); err != nil {
+		return err
+	}
+	fmt.Printf("words: %s\nmost often: %s\n", first.Untrusted.Value, second.Untrusted.Value)
+	return nil
 }
 
-// outcome is what of the answer is shown. Untrusted is the program's word.
-type outcome struct {
-	Verdict   string `json:"verdict"`
-	Untrusted struct {
-		Stdout    string `json:"stdout"`
-		Artifacts []struct {
-			Name string `json:"name"`
-			Text string `json:"text"`
-		} `json:"artifacts"`
-	} `json:"untrusted"`
+// count has the Python program count words, and returns the file that it left.
+func count(ctx context.Context, session *mcp.ClientSession) (string, error) {
+	var counted struct {
+		Verdict   string   `json:"verdict"`
+		Untrusted struct { // the program's word
+			Stdout    string `json:"stdout"`
+			Artifacts []struct {
+				Name string `json:"name"`
+				Text string `json:"text"`
+			} `json:"artifacts"`
+		} `json:"untrusted"`
+	}
+	if err := call(ctx, session, "run_code", map[string]any{
+		"language": "python", "source": source, "stdin": text, "artifacts": []string{"*.json"}, "limits": map[string]any{"wall_ms": 5000},
+	}, &counted); err != nil {
+		return "", err
+	}
+	fmt.Printf("verdict: %s\nstdout: %q\n", counted.Verdict, counted.Untrusted.Stdout)
+	if len(counted.Untrusted.Artifacts) != 1 {
+		return "", errors.New("the program left no file")
+	}
+	file := counted.Untrusted.Artifacts[0]
+	fmt.Printf("%s: %s\n", file.Name, file.Text)
+	return file.Text, nil
 }
 
-func show(r *mcp.CallToolResult) error {
-	if r.IsError {
-		text, _ := r.Content[0].(*mcp.TextContent)
-		return errors.New(text.Text)
+// call calls a tool and decodes its result.
+func call(ctx context.Context, session *mcp.ClientSession, tool string, args map[string]any, result any) error {
+	r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		return err
 	}
 	data, err := json.Marshal(r.StructuredContent)
 	if err != nil {
 		return err
 	}
-	var o outcome
-	if err := json.Unmarshal(data, &o); err != nil {
-		return err
+	if r.IsError {
+		return fmt.Errorf("%s: %s", tool, data)
 	}
-	fmt.Printf("verdict: %s\nstdout: %q\n", o.Verdict, o.Untrusted.Stdout)
-	for _, a := range o.Untrusted.Artifacts {
-		fmt.Printf("%s: %s\n", a.Name, a.Text)
-	}
-	return nil
+	return json.Unmarshal(data, result)
 }

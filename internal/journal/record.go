@@ -63,9 +63,10 @@ type Header struct {
 // Feed is a piece of source that was accepted, before it runs.
 type Feed struct {
 	Feed   uint64 `json:"feed"`          // 1, 2, 3 …
-	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of the session's first feed
+	Seed   uint64 `json:"seed,omitzero"` // of Math.random, of a feed before which none has left anything
 	Clock  int64  `json:"clock"`         // what Date shows, in ms of the epoch
 	Source int    `json:"source"`        // how many bytes of the blob are source
+	Run    bool   `json:"run,omitzero"`  // functions of tools are run, not handed over
 	// Tools are those that it may call; nil is all of the session.
 	Tools []string `json:"tools,omitzero"`
 }

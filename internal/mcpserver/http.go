@@ -67,7 +67,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) e
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
+	http1.SetHTTP1(true)
+	srv := &http.Server{Handler: h, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	stop := func() {
 		for p := range o.Tokens.principals() {
@@ -183,8 +185,10 @@ func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.sdk.ServeHTTP(out, r)
 }
 
-// refuse answers and closes the connection, so that no body is read.
+// refuse answers and closes the connection. The server would read on, for what is
+// left of a body and its trailers: it finds its time over.
 func refuse(w http.ResponseWriter, no *refused) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a recorder of tests has none
 	w.Header().Set("Connection", "close")
 	if no.code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -221,6 +225,8 @@ func (h *web) judgeHead(r *http.Request) (principal, *refused) {
 		return none, &refused{http.StatusUnsupportedMediaType, "a body must not be compressed"}
 	case r.Method != http.MethodPost && (r.ContentLength != 0 || len(r.TransferEncoding) > 0):
 		return none, &refused{http.StatusBadRequest, "this method has no body"}
+	case len(r.TransferEncoding) > 0: // chunks have trailers, which nobody here needs to parse
+		return none, &refused{http.StatusLengthRequired, "a body must say its length"}
 	case r.ContentLength > MaxMessage:
 		return none, &refused{http.StatusRequestEntityTooLarge, fmt.Sprintf("a message has at most %d bytes", MaxMessage)}
 	}

@@ -57,16 +57,12 @@ func (q *Queue) Bucket(ctx context.Context, bucket string, o BucketOptions) (*Bu
 	}
 	b := &Bucket{q: q, name: bucket, o: o}
 	b.s, err = q.stream(ctx, jetstream.StreamConfig{
-		Subjects: []string{all.s}, MaxAge: o.TTL + q.slack(), MaxBytes: o.MaxBytes,
+		Subjects: []string{all.s}, MaxAge: o.TTL, MaxBytes: o.MaxBytes,
 		MaxMsgsPerSubject: 1, MaxMsgSize: int32(o.MaxValue + 1<<10), AllowMsgTTL: true,
-	}, n)
+	}, n, "bucket_"+bucket)
 	if err != nil {
 		return nil, err
 	}
-	q.keep(&aged{s: b.s, all: all, every: true, over: func(m *stored, now time.Time) bool {
-		v, err := b.value(m)
-		return err != nil || !now.Before(v.Expires)
-	}}, b.o.TTL)
 	return b, nil
 }
 
@@ -166,10 +162,10 @@ func (b *Bucket) write(ctx context.Context, key string, data []byte, revision ui
 	body := make([]byte, 9, 9+len(data))
 	body[0] = valueVersion
 	binary.LittleEndian.PutUint64(body[1:], uint64(ttl))
-	return b.q.publish(ctx, outgoing{to: on, body: append(body, data...), cas: true, last: revision, ttl: ttl + b.q.slack()})
+	return b.q.publish(ctx, outgoing{to: on, body: append(body, data...), cas: true, last: revision, ttl: ttl + time.Second})
 }
 
-// Delete erases the value with this revision, or with 0 whatever is there. The error
+// Delete drops the value with this revision, or with 0 whatever is there. The error
 // is [ErrConflict] if there is another, [ErrNotFound], [ErrName] or one of NATS.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	v, err := b.read(ctx, key)
@@ -181,7 +177,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 	case revision != 0 && v.Revision != revision:
 		return ErrConflict
 	}
-	err = b.s.erase(ctx, v.Revision)
+	err = b.s.remove(ctx, v.Revision)
 	if errors.Is(err, errNone) {
 		return ErrConflict
 	}

@@ -204,7 +204,7 @@ func (d *Delivery) Finish(ctx context.Context, result, brief []byte) error {
 	case err == nil:
 		d.loseLocked(ErrOver)
 		if msg := d.q.drop(d.Job.ID); msg != nil {
-			d.q.done(msg)
+			_ = msg.Ack()
 		}
 	case errors.Is(err, ErrLost):
 		d.q.drop(d.Job.ID) // whoever has it says when it is over

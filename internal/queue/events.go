@@ -64,7 +64,7 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 					r, err = decodeRecord(m.body)
 				}
 				if err != nil {
-					yield(Event{}, err)
+					yield(Event{}, orCause(ctx, err))
 					return
 				}
 				from = m.seq + 1
@@ -79,11 +79,19 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 				}
 			}
 			if err := q.await(ctx, id, rung); err != nil {
-				yield(Event{}, err)
+				yield(Event{}, orCause(ctx, err))
 				return
 			}
 		}
 	}
+}
+
+// orCause says why the caller has gone, if he has.
+func orCause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // await waits until there may be something new of a run, if there can be.
@@ -114,7 +122,7 @@ func (q *Queue) Wait(ctx context.Context, id string) (Event, error) {
 	for {
 		_, last, err := q.look(ctx, id)
 		if err != nil {
-			return Event{}, err
+			return Event{}, orCause(ctx, err)
 		}
 		if last != nil && last.kind == kindFinished {
 			return last.event(), nil
@@ -169,7 +177,7 @@ func (q *Queue) Forget(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(q.runs.DeleteAll(ctx, id), q.events.eraseAll(ctx, all))
+	return errors.Join(q.runs.DeleteAll(ctx, id), q.events.removeAll(ctx, all))
 }
 
 // position says how many jobs wait before one.

@@ -318,7 +318,7 @@ func (q *Queue) Cancel(ctx context.Context, id string, result []byte) error {
 			continue
 		}
 		if err == nil {
-			if err = q.jobs.erase(ctx, job.seq); errors.Is(err, errNone) {
+			if err = q.jobs.remove(ctx, job.seq); errors.Is(err, errNone) {
 				err = nil
 			}
 		}

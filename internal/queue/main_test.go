@@ -15,6 +15,10 @@ func TestMain(m *testing.M) {
 		child(dir)
 		return
 	}
+	if dir := os.Getenv(fullVar); dir != "" {
+		fullChild(dir)
+		return
+	}
 	testenv.Deselect()
 	os.Exit(m.Run())
 }

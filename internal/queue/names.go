@@ -51,6 +51,8 @@ const (
 
 	signalSubject shape = "{}.sig.{}" // id
 
+	padSubject shape = "{}.pad.{}" // of a stream
+
 	executorsName shape = "{}_executors"
 )
 

@@ -32,7 +32,7 @@ const (
 )
 
 // Objects opens a bucket of objects, which is made if it is not there. Objects are
-// erased at the age of ttl, and all together have maxBytes at most. The error is
+// dropped at the age of ttl, and all together have maxBytes at most. The error is
 // [ErrName] or one of NATS.
 func (q *Queue) Objects(ctx context.Context, bucket string, ttl time.Duration, maxBytes int64) (*Objects, error) {
 	n, err := q.build(objectsStream, bucket)
@@ -45,13 +45,12 @@ func (q *Queue) Objects(ctx context.Context, bucket string, ttl time.Duration, m
 	}
 	o := &Objects{q: q, bucket: bucket, ttl: ttl}
 	o.s, err = q.stream(ctx, jetstream.StreamConfig{
-		Subjects: []string{all.s}, MaxAge: ttl + q.slack(), MaxBytes: maxBytes,
+		Subjects: []string{all.s}, MaxAge: ttl, MaxBytes: maxBytes,
 		MaxMsgsPerSubject: MaxObject/chunkSize + 2, DiscardNewPerSubject: true, MaxMsgSize: chunkSize + 8<<10,
-	}, n)
+	}, n, "objects_"+bucket)
 	if err != nil {
 		return nil, err
 	}
-	q.keep(&aged{s: o.s, all: all, over: byAge(ttl)}, ttl)
 	return o, nil
 }
 
@@ -111,7 +110,7 @@ func (o *Objects) Put(ctx context.Context, owner, object string, r io.Reader) er
 	if err != nil && w.last > 0 {
 		step, cancel := bounded(ctx)
 		defer cancel()
-		_ = o.s.eraseAll(step, on)
+		_ = o.s.removeAll(step, on)
 	}
 	return err
 }
@@ -131,7 +130,7 @@ func (o *Objects) there(ctx context.Context, on name, r io.Reader) (bool, error)
 	info, err := decodeInfo(m)
 	switch {
 	case errors.Is(err, errNone) && o.q.now().Sub(m.at) > abandoned, err == nil && o.q.now().Sub(info.Created) >= o.ttl:
-		return false, o.s.eraseAll(ctx, on)
+		return false, o.s.removeAll(ctx, on)
 	case errors.Is(err, errNone):
 		return false, fmt.Errorf("%w: it is being written", ErrExists)
 	case err != nil:
@@ -269,7 +268,7 @@ func (o *Objects) Delete(ctx context.Context, owner, object string) error {
 	if err != nil {
 		return err
 	}
-	return o.s.eraseAll(ctx, on)
+	return o.s.removeAll(ctx, on)
 }
 
 // DeleteAll erases all objects of an owner.
@@ -278,7 +277,7 @@ func (o *Objects) DeleteAll(ctx context.Context, owner string) error {
 	if err != nil {
 		return err
 	}
-	return o.s.eraseAll(ctx, on)
+	return o.s.removeAll(ctx, on)
 }
 
 // List says what objects an owner has, those that are too old left out.

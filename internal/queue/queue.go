@@ -116,6 +116,8 @@ const (
 	// maxJobInline keeps what an executor has at hand small.
 	maxJobInline = 64 << 10
 	maxTries     = 32
+	// eventsToken is the events' in what names streams by a token.
+	eventsToken = "events"
 )
 
 func (o *Options) complete() error {
@@ -189,6 +191,7 @@ type Queue struct {
 	live         *nats.Subscription
 	hints        hints
 	spaceLeft    spaceLeft
+	stalled      stalled
 	taking       taking
 	ahead        atomic.Int64 // how much the store's clock is ahead of this one's, in ns
 	agedMu       sync.Mutex
@@ -242,15 +245,15 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 		Subjects: []string{q.fixed(jobsSubjects).s}, Retention: jetstream.WorkQueuePolicy,
 		MaxMsgs: int64(q.o.MaxJobs), MaxMsgsPerSubject: 1, DiscardNewPerSubject: true,
 		MaxMsgSize: MaxInline, MaxBytes: q.o.MaxBytes / 16,
-	}, q.fixed(jobsStream)); err != nil {
+	}, q.fixed(jobsStream), "jobs"); err != nil {
 		return err
 	}
 	if q.events, err = q.stream(ctx, jetstream.StreamConfig{
-		Subjects: []string{q.fixed(eventsSubjects).s}, MaxAge: q.o.Retention + q.slack(),
+		Subjects: []string{q.fixed(eventsSubjects).s}, MaxAge: q.o.Retention,
 		MaxMsgsPerSubject: int64(q.o.RunEvents), DiscardNewPerSubject: true,
 		MaxMsgSize: MaxInline + 64<<10, MaxBytes: q.o.MaxBytes / 16 * 5,
 		RePublish: &jetstream.RePublish{Source: q.fixed(eventsSource).s, Destination: q.fixed(liveDestination).s, HeadersOnly: true},
-	}, q.fixed(eventsStream)); err != nil {
+	}, q.fixed(eventsStream), eventsToken); err != nil {
 		return err
 	}
 	if q.runs, err = q.Objects(ctx, "runs", q.o.Retention, q.o.MaxBytes/16*6); err != nil {
@@ -264,14 +267,9 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	q.keep(&aged{s: q.events, all: q.fixed(eventsSubjects), over: byAge(q.o.Retention)}, q.o.Retention)
 	q.background(q.sweeps)
 	return nil
 }
-
-// slack is how much longer than its time the server keeps what the sweep erases
-// before: it deletes what the sweep has missed.
-func (q *Queue) slack() time.Duration { return q.o.Retention/8 + time.Minute }
 
 // Close ends the queue, and the embedded server with it. Jobs that were taken and
 // not begun go back; the caller has to end what has begun before, or it is
@@ -310,13 +308,17 @@ func (q *Queue) background(f func()) {
 }
 
 // Err says what keeps the queue from working: nil, [ErrClosed], [ErrFull] when the
-// server has given up for want of room, or that the server cannot be reached.
+// embedded store has given up for want of room, or that the server cannot be reached.
+// After ErrFull the queue has to be closed and opened again; nothing that was accepted
+// is lost.
 func (q *Queue) Err() error {
 	switch {
 	case q.ctx.Err() != nil:
 		return ErrClosed
 	case q.srv != nil && !q.srv.JetStreamEnabled():
 		return fmt.Errorf("%w: the store has stopped; it has to be opened again when there is room", ErrFull)
+	case q.stillStalled():
+		return fmt.Errorf("%w: the store does not answer, as one does not that could not write; it has to be opened again when there is room", ErrFull)
 	case !q.nc.IsConnected():
 		return nats.ErrDisconnected
 	}

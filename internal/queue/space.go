@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,8 +37,8 @@ func (q *Queue) room(ctx context.Context, p purpose) error {
 		most, free = q.o.MaxBytes/16*15, free/2
 	}
 	if q.srv != nil {
-		if !q.srv.JetStreamEnabled() {
-			return q.Err()
+		if err := q.Err(); err != nil {
+			return err
 		}
 		var st unix.Statfs_t
 		if err := unix.Statfs(q.o.Dir, &st); err != nil {
@@ -61,4 +62,43 @@ func (q *Queue) room(ctx context.Context, p purpose) error {
 		return fmt.Errorf("%w: %d MiB are stored, of %d at most", ErrFull, s.used>>20, most>>20)
 	}
 	return nil
+}
+
+// stalled knows whether the store of an embedded server still takes anything. A stream
+// that could not be written once does not answer any more, whether there is room again
+// or not, until it is opened again; the server does not say so.
+type stalled struct {
+	on    atomic.Bool
+	mu    sync.Mutex
+	asked time.Time
+}
+
+// noAnswer is called when the server did not answer in time.
+func (q *Queue) noAnswer(after time.Duration) {
+	if q.srv != nil && after >= step/2 && q.ctx.Err() == nil {
+		q.stalled.on.Store(true)
+		q.o.Log.Error("queue: the store does not answer")
+	}
+}
+
+// stillStalled asks again, from time to time.
+func (q *Queue) stillStalled() bool {
+	s := &q.stalled
+	if !s.on.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.on.Load() || time.Since(s.asked) < step/2 {
+		return s.on.Load()
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, step/10)
+	defer cancel()
+	to, err := q.build(padSubject, eventsToken)
+	if err == nil {
+		_, err = q.publish(ctx, outgoing{to: to})
+	}
+	s.asked = time.Now()
+	s.on.Store(err != nil)
+	return err != nil
 }

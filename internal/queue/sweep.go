@@ -8,40 +8,46 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// aged is a stream whose messages are erased at an age.
+// The server drops what is too old by itself, and at once nobody can read it. But its
+// bytes stay in the store's files until all of a file is dropped, and the last file is
+// never given up: with little traffic for weeks. So what is dropped is gone from the
+// disk only if files are short in time: each is filled up after a part of the age, and
+// a store that has nothing is emptied.
+
+// aged is a stream whose messages are dropped at an age.
 type aged struct {
-	s   *stream
-	all name
-	// over says of a message whether it is too old. Where messages have an age of
-	// their own, every one is asked; otherwise the first that is not too old ends it.
-	over  func(m *stored, now time.Time) bool
-	every bool
+	s     *stream
+	token string // for the subject of what fills files up
+	room  int64  // how much the stream holds
+	size  int    // of one message; 0 if it is not filled up
 	pause time.Duration
-	next  time.Time
+
+	// Of one sweep at a time.
+	filled  time.Time
+	emptied uint64 // the last number when it was emptied
+	from    uint64 // the last number when its file was filled up
 }
 
-// sweepMost bounds what one pass erases of one stream; the rest is for the next.
-const sweepMost = 20_000
+// maxFile is the largest file of the server's store:
+// https://github.com/nats-io/nats-server/blob/main/server/filestore.go
+const maxFile = 8 << 20
 
 // keep makes a stream one that is swept.
 func (q *Queue) keep(a *aged, ttl time.Duration) {
-	a.pause = min(max(ttl/16, 100*time.Millisecond), time.Minute)
-	if a.every {
-		a.pause = min(max(ttl/16, 100*time.Millisecond), time.Hour)
-	}
+	a.pause, a.filled = max(ttl/8, time.Second), q.now()
 	q.agedMu.Lock()
 	defer q.agedMu.Unlock()
+	for _, b := range q.aged {
+		if b.s.name == a.s.name { // opened twice
+			return
+		}
+	}
 	q.aged = append(q.aged, a)
-}
-
-// byAge is over for messages that all have the same time.
-func byAge(ttl time.Duration) func(*stored, time.Time) bool {
-	return func(m *stored, now time.Time) bool { return now.Sub(m.at) >= ttl }
 }
 
 // sweeps goes on until the queue is closed.
 func (q *Queue) sweeps() {
-	tick := time.NewTicker(min(max(q.o.Retention/16, 100*time.Millisecond), time.Minute))
+	tick := time.NewTicker(min(max(q.o.Retention/32, 100*time.Millisecond), time.Minute))
 	defer tick.Stop()
 	for {
 		select {
@@ -49,65 +55,74 @@ func (q *Queue) sweeps() {
 		case <-q.ctx.Done():
 			return
 		}
-		if err := q.sweep(q.ctx, q.now()); err != nil && q.ctx.Err() == nil {
-			q.o.Log.Warn("queue: sweep", "error", err)
-		}
+		q.sweep(q.ctx, false)
 	}
 }
 
-// sweep erases what is too old at a time: the bytes are written over, so that it is
-// gone and not only hidden.
-func (q *Queue) sweep(ctx context.Context, now time.Time) error {
+// sweep does what is due; all of it, if now is set.
+func (q *Queue) sweep(ctx context.Context, now bool) {
 	q.agedMu.Lock()
-	due := make([]*aged, 0, len(q.aged))
+	defer q.agedMu.Unlock()
 	for _, a := range q.aged {
-		if !a.next.After(now) {
-			a.next = now.Add(a.pause)
-			due = append(due, a)
+		err := q.empty(ctx, a)
+		if err == nil && a.size > 0 && (now || q.now().Sub(a.filled) >= a.pause) {
+			err = q.fill(ctx, a)
+		}
+		if err != nil && q.ctx.Err() == nil && !errors.Is(err, ErrFull) {
+			q.o.Log.Warn("queue: sweep", "stream", a.s.name.s, "error", err)
 		}
 	}
-	q.agedMu.Unlock()
-	var all error
-	for _, a := range due {
-		all = errors.Join(all, a.sweep(ctx, now))
-	}
-	return all
 }
 
-func (a *aged) sweep(ctx context.Context, now time.Time) error {
-	erased := 0
-	for m, err := range a.s.scan(ctx, a.all, 1) {
-		if err != nil {
-			return err
-		}
-		if !a.over(m, now) {
-			if a.every {
-				continue
-			}
-			return nil
-		}
-		if err := a.s.erase(ctx, m.seq); err != nil && !errors.Is(err, errNone) {
-			return err
-		}
-		if erased++; erased == sweepMost {
-			return nil
-		}
+// empty gives up the files of a stream that has no messages. What comes meanwhile has
+// larger numbers, and stays.
+func (q *Queue) empty(ctx context.Context, a *aged) error {
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	info, err := a.s.js.Info(ctx)
+	if err != nil {
+		return err
 	}
+	last := info.State.LastSeq
+	if info.State.Msgs > 0 || last == a.emptied {
+		return nil
+	}
+	if err := a.s.js.Purge(ctx, jetstream.WithPurgeSequence(last+1)); err != nil {
+		return err
+	}
+	a.emptied, a.filled = last, q.now()
 	return nil
 }
 
-// done ends a job in the server's list: its program is erased first, since what is
-// only acknowledged stays on the disk for a while. If this process is lost between,
-// the job comes again, and is over.
-func (q *Queue) done(msg jetstream.Msg) {
-	q.background(func() {
-		ctx, cancel := bounded(q.ctx)
-		defer cancel()
-		if meta, err := msg.Metadata(); err == nil {
-			_ = q.jobs.erase(ctx, meta.Sequence.Stream)
+// fill writes so much that the last file is full, and drops that.
+func (q *Queue) fill(ctx context.Context, a *aged) error {
+	info, err := a.s.js.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.State.LastSeq == a.from {
+		a.filled = q.now() // nothing has come since
+		return nil
+	}
+	to, err := q.build(padSubject, a.token)
+	if err != nil {
+		return err
+	}
+	body := make([]byte, a.size)
+	size := int64(maxFile)
+	if a.room/4 < maxFile {
+		size /= 2
+	}
+	for ; size > -int64(a.size); size -= int64(a.size) {
+		if a.from, err = q.publish(ctx, outgoing{to: to, body: body}); err != nil {
+			return err
 		}
-		_ = msg.Ack()
-	})
+		if err := a.s.remove(ctx, a.from); err != nil && !errors.Is(err, errNone) {
+			return err
+		}
+	}
+	a.filled = q.now()
+	return nil
 }
 
 // now is the store's clock.

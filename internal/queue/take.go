@@ -293,7 +293,7 @@ func (q *Queue) Take(ctx context.Context) (*Delivery, error) {
 		switch {
 		case msg == nil:
 		case err == nil:
-			q.done(msg)
+			_ = msg.Ack()
 		default:
 			_ = msg.NakWithDelay(time.Second)
 		}
@@ -448,7 +448,7 @@ func (q *Queue) recover(ctx context.Context) error {
 			continue
 		}
 		if err == nil {
-			err = q.jobs.erase(ctx, job.seq)
+			err = q.jobs.remove(ctx, job.seq)
 		}
 		if err != nil && !errors.Is(err, errNone) {
 			return err

@@ -72,7 +72,11 @@ func (q *Queue) publish(ctx context.Context, m outgoing) (uint64, error) {
 	if m.end {
 		msg.Header = nats.Header{endHeader: endValue}
 	}
+	asked := time.Now()
 	ack, err := q.js.PublishMsg(ctx, msg, opts...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		q.noAnswer(time.Since(asked))
+	}
 	if err != nil {
 		return 0, publishError(err)
 	}
@@ -136,16 +140,22 @@ func (s *stream) next(ctx context.Context, on name, from uint64) (*stored, error
 	return got(s.js.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(on.s)))
 }
 
-// erase deletes one message and writes over its bytes. The error is errNone or one
-// of NATS.
-func (s *stream) erase(ctx context.Context, seq uint64) error {
+// remove drops one message. The error is errNone or one of NATS.
+func (s *stream) remove(ctx context.Context, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, step)
 	defer cancel()
-	err := s.js.SecureDeleteMsg(ctx, seq)
+	err := s.js.DeleteMsg(ctx, seq)
 	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, jetstream.ErrMsgNotFound) {
 		return errNone
 	}
 	return err
+}
+
+// removeAll drops all messages on a subject, which may have wildcards.
+func (s *stream) removeAll(ctx context.Context, on name) error {
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	return s.js.Purge(ctx, jetstream.WithPurgeSubject(on.s))
 }
 
 // stream is one that is there.
@@ -156,8 +166,17 @@ type stream struct {
 	direct name // where batches are asked for; empty if that is not sure to be the last
 }
 
-func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n name) (*stream, error) {
+// stream makes a stream or finds it. The token names what fills its files up.
+func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n name, token string) (*stream, error) {
 	config.Name = n.s
+	pad, err := q.build(padSubject, token)
+	if err != nil {
+		return nil, err
+	}
+	size := 0 // a list of work is empty often enough
+	if config.Retention != jetstream.WorkQueuePolicy {
+		config.Subjects, size = append(config.Subjects, pad.s), int(config.MaxMsgSize)-1<<10
+	}
 	// With replicas only the first one knows for sure what is the last.
 	config.AllowDirect = q.o.Replicas == 1
 	config.Discard = jetstream.DiscardNew
@@ -177,22 +196,14 @@ func (q *Queue) stream(ctx context.Context, config jetstream.StreamConfig, n nam
 	}
 	made := &stream{name: n, js: s, nc: q.nc}
 	if config.AllowDirect {
-		made.direct, err = build(directSubject, n.s)
-	}
-	return made, err
-}
-
-// eraseAll deletes all messages on a subject, and writes over their bytes, from the
-// front: servers up to 2.15.3 no longer find the last message of a subject that has
-// lost its last one and lies in two blocks of the store.
-func (s *stream) eraseAll(ctx context.Context, on name) error {
-	for m, err := range s.scan(ctx, on, 1) {
-		if err == nil {
-			err = s.erase(ctx, m.seq)
-		}
-		if err != nil && !errors.Is(err, errNone) {
-			return err
+		if made.direct, err = build(directSubject, n.s); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	ttl := config.MaxAge
+	if ttl == 0 {
+		ttl = q.o.Retention
+	}
+	q.keep(&aged{s: made, token: token, room: config.MaxBytes, size: size}, ttl)
+	return made, nil
 }

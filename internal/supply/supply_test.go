@@ -215,13 +215,16 @@ func TestBill(t *testing.T) {
 //
 // proves part of T-18
 func TestUnreachable(t *testing.T) {
-	if Unreachable("./cmd/glovebox-js", "net/http") == "" {
+	if Unreachable("./cmd/glovebox-js", "GO-1", "net/http") == "" {
 		t.Error("the worker reaches net/http")
 	}
 	for _, p := range [][2]string{{"./cmd/glovebox", "net/http"}, {"./cmd/glovebox-init", "crypto/tls"}, {".", "net/http"}, {"./cmd/glovebox-js", "os"}, {"./cmd/glovebox-js", "encoding/json"}} {
-		if why := Unreachable(p[0], p[1]); why != "" {
+		if why := Unreachable(p[0], "GO-1", p[1]); why != "" {
 			t.Errorf("%v: %s", p, why)
 		}
+	}
+	if Unreachable("./cmd/glovebox", "GO-2026-6603", "net/http") == "" || Unreachable("./cmd/glovebox-init", "GO-2026-6603", "net/http") != "" {
+		t.Error("one of the command's own")
 	}
 }
 

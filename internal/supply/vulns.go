@@ -31,9 +31,29 @@ var unreachable = map[string]map[string]string{
 
 const noServer = "of esbuild's server for developers, which nothing starts; a worker can make no socket, before its seal or behind it"
 
-// Unreachable is why a program cannot get to a package that it links, "" if it
-// may.
-func Unreachable(program, pkg string) string { return unreachable[program][pkg] }
+// unreached are single vulnerabilities of packages that a program does use, by
+// program and id, with the reason why it cannot come to them. Whatever else there is
+// in those packages counts.
+var unreached = map[string]map[string]string{
+	"./cmd/glovebox": {
+		"GO-2026-6603": noHTTP2, "GO-2026-6610": noHTTP2, "GO-2026-6611": noHTTP2, "GO-2026-6612": noHTTP2, "GO-2026-6617": noHTTP2,
+		"GO-2026-6605": noClient, "GO-2026-6607": noTLS, "GO-2026-6809": noTLS,
+		"GO-2026-6608": "its server refuses bodies in chunks, which alone have trailers, and reads nothing more of a request that it has refused",
+		"GO-2026-6613": "its server answers CONNECT with 405",
+	},
+}
+
+const (
+	noHTTP2  = "its server speaks HTTP/1.1 alone, and the command makes no request"
+	noClient = "the command makes no HTTP request"
+	noTLS    = "the command makes and takes no connection with TLS"
+)
+
+// Unreachable is why a program cannot get to a vulnerability of a package that it
+// links, "" if it may.
+func Unreachable(program, id, pkg string) string {
+	return cmp.Or(unreached[program][id], unreachable[program][pkg])
+}
 
 // osv is what is used of an entry of the database; see https://go.dev/doc/security/vuln/database.
 type osv struct {

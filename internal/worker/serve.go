@@ -63,8 +63,8 @@ type server struct {
 type limit struct {
 	end    time.Time
 	every  time.Duration // the engine asks
-	fired  bool
-	paused time.Time // since when the host is waited for
+	fired  bool          // once and for all
+	paused time.Time     // since when the host is waited for
 }
 
 // open waits for the host's first two messages and makes the guest's world.
@@ -172,7 +172,7 @@ func (s *server) evaluate(m *wire.Eval) error {
 	switch {
 	case errors.Is(err, errConversation):
 		return err
-	case errors.Is(err, jsc.ErrTerminated):
+	case errors.Is(err, jsc.ErrTerminated), s.limit.fired: // or somebody has taken its end for an exception
 		done.Failure = &wire.Failure{Kind: "timeout", Message: fmt.Sprintf("it took longer than timeout_ms, %d ms", ms)}
 	case errors.As(err, &own):
 		done.Failure = refusedBy(own)
@@ -384,7 +384,7 @@ func (s *server) arm(d time.Duration) {
 // entered, so what runs no guest code does without, see unwatched.
 func (s *server) watch() {
 	s.js.SetTimeLimit(s.limit.every, func() bool {
-		s.limit.fired = !time.Now().Before(s.limit.end)
+		s.limit.fired = s.limit.fired || !time.Now().Before(s.limit.end)
 		return s.limit.fired
 	})
 }

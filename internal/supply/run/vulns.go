@@ -80,9 +80,9 @@ func scan(db, what string) (ok bool, err error) {
 			fmt.Printf("  %s %s: not on Linux: %s\n", v.ID, v.Package, v.Summary)
 		case !v.Called:
 			near++
-		case supply.Unreachable(what, v.Package) != "":
+		case supply.Unreachable(what, v.ID, v.Package) != "":
 			apart++
-			fmt.Printf("  %s %s: not reached: %s\n", v.ID, v.Package, supply.Unreachable(what, v.Package))
+			fmt.Printf("  %s %s: not reached: %s\n", v.ID, v.Package, supply.Unreachable(what, v.ID, v.Package))
 		default:
 			ok = false
 			fmt.Printf("  %s %s: %s; mended in %s; %s\n", v.ID, v.Package, v.Summary, v.Fixed, v.Trace)
