@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/gate"
@@ -118,6 +118,9 @@ func explain(err error) (code int, say string) {
 	return exitFailed, err.Error()
 }
 
+// wrongValue finds the flag in what cobra says of a value of another type.
+var wrongValue = regexp.MustCompile(`(?s)^invalid argument .* for "(?:-., )?--([a-z-]+)" flag: `)
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "glovebox",
@@ -145,12 +148,13 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(help)
 	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
-			switch f := wrong.GetFlag(); f.Value.Type() {
+		var wrong interface{ GetValue() string }
+		if m := wrongValue.FindStringSubmatch(err.Error()); m != nil && errors.As(err, &wrong) {
+			switch cmd.Flags().Lookup(m[1]).Value.Type() {
 			case "bool":
-				return usagef("--%s %q: must be true or false", f.Name, wrong.GetValue())
+				return usagef("--%s %q: must be true or false", m[1], wrong.GetValue())
 			case "int":
-				return usagef("--%s %q: must be a whole number", f.Name, wrong.GetValue())
+				return usagef("--%s %q: must be a whole number", m[1], wrong.GetValue())
 			}
 		}
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
