@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/js"
@@ -16,6 +17,9 @@ const maxResult = 16 << 20
 func (s *Session) Execute(ctx context.Context, code string, o FeedOptions) (js.Execution, error) {
 	r, err := s.Feed(ctx, code, o)
 	if r == nil {
+		if wrong := new(js.Error); errors.As(err, &wrong) && wrong.Kind == js.SyntaxError { // it could not be made JavaScript
+			return js.ExecutionOf(js.Value{}, err, maxResult)
+		}
 		return js.Execution{}, err
 	}
 	e, err := js.ExecutionOf(r.Value, err, maxResult)

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
@@ -204,7 +205,11 @@ func (s *Session) ready(ctx context.Context, code string, o *FeedOptions) (*read
 	if err := s.awake(ctx); err != nil {
 		return nil, err
 	}
-	return r, s.rt.Check(r.script)
+	err = s.rt.Check(r.script)
+	if bad := (*api.FieldError)(nil); errors.As(err, &bad) && bad.Field == "feed.inputs" { // its name in package js
+		err = &api.FieldError{Field: "inputs", Value: bad.Value, Reason: bad.Reason}
+	}
+	return r, err
 }
 
 // maxFeedSource is the length of a source in bytes: a frame holds it and its

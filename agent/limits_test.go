@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -140,6 +141,90 @@ func TestGated(t *testing.T) {
 	n := len(asked)
 	if fed(reloaded(t, s, p), "n") != "1" || len(asked) != n+3 {
 		t.Errorf("asked %d times more", len(asked)-n)
+	}
+}
+
+// TestExecuteUntransformed: a source that is no TypeScript is what the guest has
+// caused, told like one that is no JavaScript; the feed never began.
+func TestExecuteUntransformed(t *testing.T) {
+	s := checkout(t, newPool(t, Options{}), SessionOptions{})
+	e, err := s.Execute(t.Context(), "const x: number = = 1", FeedOptions{Syntax: js.TypeScript})
+	if err != nil || e.Status != js.StatusError || e.Kind != js.SyntaxError || e.ErrorType != "SyntaxError" || e.Error == "" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if u := s.Usage(); u.Feeds != 0 {
+		t.Error(u)
+	}
+	if _, err := s.Execute(t.Context(), "1", FeedOptions{Syntax: "py"}); err == nil {
+		t.Error("a syntax that there is not: no error")
+	}
+	if e, err := s.Execute(t.Context(), "const x: number = 1; x", FeedOptions{Syntax: js.TypeScript}); err != nil || string(e.Result) != "1" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestInputsField: the field of a refused input is the caller's own, for the name
+// as for the value.
+func TestInputsField(t *testing.T) {
+	s := checkout(t, newPool(t, Options{}), SessionOptions{})
+	for what, inputs := range map[string]map[string]any{"name": {"a b": 1}, "taken": {"Object": 1}, "value": {"f": func() {}}} {
+		var field *api.FieldError
+		if _, err := s.Feed(t.Context(), "1", FeedOptions{Inputs: inputs}); !errors.As(err, &field) || field.Field != "inputs" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestTimeIsFeedMS: a feed that runs out of time is told by the name of the limit that
+// a caller of this package has, be it that of the feed or what is left of the session.
+func TestTimeIsFeedMS(t *testing.T) {
+	p := newPool(t, Options{Limits: Limits{FeedMS: 300, MS: 400}})
+	s := checkout(t, p, SessionOptions{})
+	for i, want := range []string{"it took longer than feed_ms, 300 ms", "it took longer than what was left of ms, "} {
+		var failure *js.Error
+		_, err := s.Feed(t.Context(), "for (;;) ;", FeedOptions{})
+		if !errors.As(err, &failure) || failure.Kind != js.Timeout && failure.Kind != js.HardTimeout {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if failure.Kind == js.Timeout && !strings.HasPrefix(failure.Message, want) {
+			t.Errorf("%d: %v", i, err)
+		}
+		if s.Usage().MS >= 400 {
+			break // a slow machine: nothing is left for the second feed
+		}
+	}
+}
+
+// TestForeignJournalSaysWhy: a journal of other keys or settings is refused with what
+// to look at, and one that was changed under keys that are right without it.
+func TestForeignJournalSaysWhy(t *testing.T) {
+	keys := &Keys{Current: "a", Roots: map[string][]byte{"a": bytes.Repeat([]byte("k"), 32)}}
+	load := func(from, to *Pool, change bool) string {
+		s := checkout(t, from, SessionOptions{})
+		fed(s, "1")
+		d, err := s.Dump()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change {
+			d.Journal[len(d.Journal)-1] ^= 1
+		}
+		_, err = to.Load(t.Context(), d.Journal, LoadOptions{Head: d.Head})
+		if !errors.Is(err, SessionJournal) {
+			t.Fatal(err)
+		}
+		return err.Error()
+	}
+	const random, settings = "Options.Keys", "StrictEval"
+	if got := load(newPool(t, Options{}), newPool(t, Options{}), false); !strings.Contains(got, random) {
+		t.Error(got)
+	}
+	same := newPool(t, Options{Keys: keys})
+	if got := load(same, newPool(t, Options{Keys: keys, StrictEval: true}), false); !strings.Contains(got, settings) {
+		t.Error(got)
+	}
+	if got := load(same, same, true); strings.Contains(got, random) || strings.Contains(got, settings) {
+		t.Error(got)
 	}
 }
 

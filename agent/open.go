@@ -28,7 +28,7 @@ type Options struct {
 	Log                           *slog.Logger
 
 	Limits Limits
-	// Keys are the root keys of journals. nil is a random one: what is dumped can be
+	// Keys are the root keys of journals. nil is a random one: what is dumped or stored can be
 	// loaded by this pool alone.
 	Keys *Keys
 	// Seal encrypts the records of journals (AES-256-GCM); otherwise they are
@@ -90,7 +90,7 @@ const form = "1"
 // error is an *api.FieldError or a *js.Error.
 func Open(ctx context.Context, o Options) (*Pool, error) {
 	if o.Residents < 0 || o.Residents > 4096 {
-		return nil, fieldError("residents", o.Residents, "must be from 0 to 4,096")
+		return nil, fieldError("residents", o.Residents, "must be from 0 to 4096")
 	}
 	limits, err := o.Limits.resolve()
 	if err != nil {

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/journal"
 	"github.com/glovebox-dev/glovebox/js"
@@ -61,8 +63,20 @@ func (s *Session) failed(ctx context.Context, err error) (*Step, error) {
 		return s.settle(string(failure.Kind), hashOf(js.Value{}, err), js.Value{}, err)
 	case failure.Kind == js.Canceled:
 		err = canceled(ctx, "while the guest ran")
+	case failure.Kind == js.Timeout:
+		err = s.named(failure)
 	}
 	return s.void(err)
+}
+
+// named is a timeout by the name of the limit of this package that it was.
+func (s *Session) named(failure *js.Error) *js.Error {
+	told, limit := *failure, "what was left of ms"
+	if strings.HasSuffix(told.Message, fmt.Sprintf("timeout_ms, %d ms", s.pool.limits.FeedMS)) {
+		limit = "feed_ms"
+	}
+	told.Message = strings.Replace(told.Message, "timeout_ms", limit, 1)
+	return &told
 }
 
 // void ends a feed by what is not the same each time: the guest is given up.

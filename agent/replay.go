@@ -70,7 +70,7 @@ func (p *Pool) Load(ctx context.Context, data []byte, o LoadOptions) (*Session, 
 
 // load judges a journal.
 func (s *Session) load(data []byte, o LoadOptions) error {
-	refused := func(err error) error { return because(SessionJournal, err, "it is refused") }
+	refused := s.foreign
 	lo := journal.LoadOptions{Keys: s.pool.ring, Owner: s.owner, Settings: s.pool.settings(s.catalog), Counter: o.Count}
 	if o.Head != nil {
 		head, err := journal.ParseHead(o.Head, s.pool.ring, s.owner)
@@ -96,6 +96,19 @@ func (s *Session) load(data []byte, o LoadOptions) error {
 	s.count()
 	s.id, s.records, s.bare = l.Header.Session, list, bare(list)
 	return s.restoreTools(l)
+}
+
+// foreign is the refusal of a journal, with what to look at where it may be a mistake
+// rather than damage.
+func (s *Session) foreign(err error) error {
+	e := because(SessionJournal, err, "it is refused")
+	switch {
+	case errors.Is(err, journal.Mismatch):
+		e.Message += "; Tools, Modules, StrictEval, ShowErrors and Seal must be those that it was begun with (with Strict, release, engine and platform too)"
+	case errors.Is(err, journal.Forged) && s.pool.o.Keys == nil:
+		e.Message += "; without Options.Keys a pool has a random key, and loads what it has made itself alone"
+	}
+	return e
 }
 
 // restoreTools gives the tools what the journal says was spent.

@@ -100,7 +100,7 @@ func newPool(o Options, size PoolOptions) (*Pool, *cell.Config, error) {
 		p.size.Max = most
 	}
 	if size.Warm < 0 || p.size.Max < 1 || p.size.Max > most || size.Warm > p.size.Max {
-		return nil, nil, &api.FieldError{Field: "pool", Value: fmt.Sprintf("warm %d, max %d", size.Warm, size.Max),
+		return nil, nil, &api.FieldError{Field: "pool", Value: fmt.Sprintf("warm %d, max %d", size.Warm, p.size.Max),
 			Reason: fmt.Sprintf("warm must be from 0 to max, and max at most %d", most)}
 	}
 	mode, err := p.check()
@@ -183,7 +183,7 @@ func findWorker(path string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("worker program: %w", err)
 	}
 	if real, err = filepath.Abs(real); err != nil {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -57,9 +58,13 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
+// identifier is what a name of --bound looks like; what it says of letters is wider
+// than the language.
+var identifier = regexp.MustCompile(`^[\pL\pNl_$][\pL\pN\pM_$\x{200c}\x{200d}]*$`)
+
 // checkOutput is the object of --json.
 type checkOutput struct {
-	OK    bool        `json:"ok"` // no file has an error
+	OK    bool        `json:"ok"` // every file was read, and none has an error
 	Files []checkFile `json:"files"`
 }
 
@@ -74,7 +79,12 @@ func (f *checkFlags) run(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no file: give one or more, or - for standard input")
 	case f.max < 0 || f.max > 1_000_000:
-		return usagef("--max: must be from 0 to 1000000, not %d", f.max)
+		return usagef("--max %d: must be from 0 to 1000000", f.max)
+	}
+	for _, name := range f.bound {
+		if !identifier.MatchString(name) {
+			return usagef("--bound %q: must be an identifier, such as fetch", name)
+		}
 	}
 	opts := preflight.Options{AllowImport: f.imports, AllowDynamicImport: f.dynamic, Script: f.script, IgnoreEval: !f.eval, Bound: f.bound, MaxFindings: f.max}
 	if f.max == 0 {
@@ -100,13 +110,15 @@ func (f *checkFlags) run(cmd *cobra.Command, args []string) error {
 		out.OK = out.OK && r.OK()
 		out.Files = append(out.Files, checkFile{name, r.OK(), r})
 	}
+	sound := out.OK
+	out.OK = sound && missing == nil
 	var err error
 	if f.json {
 		err = writeJSON(cmd.OutOrStdout(), out)
 	} else {
 		err = out.print(cmd.OutOrStdout())
 	}
-	if err == nil && !out.OK && missing == nil {
+	if err == nil && !sound && missing == nil {
 		err = &statusError{code: 1}
 	}
 	return errors.Join(append(missing, err)...)

@@ -36,7 +36,7 @@ lets its compilers run, behind the same wall.
 A file that ends in .mjs, .ts, .mts, .tsx or .jsx, and any code with --module, is a module: what it exports is printed as an
 object, without its functions. It imports what --modules gives: such files, .js and .json below a folder, by their
 paths (import 'lib/a.js') or beside the module that asks (import './a.js'). import(…) in a script does too. Nothing else can be
-imported. Types are taken away and not checked, by a worker of its own; stacks then name lines of what it made.
+imported. A module has await at its top; other code has not. Types are taken away and not checked, by a worker of its own; stacks then name lines of what it made.
 
 The exit status is
   0  it came to a value                         2  the command line is wrong
@@ -103,6 +103,9 @@ type evalOutput struct {
 }
 
 func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
+	if err := errors.Join(oneOf("jit", f.jit, []string{"", "baseline", "full"}), oneOf("sandbox", f.sandbox, []string{"require", "auto"})); err != nil {
+		return err
+	}
 	code, name, err := f.code(args)
 	if err != nil {
 		return err
@@ -232,12 +235,12 @@ func (f *evalFlags) code(args []string) (code, name string, err error) {
 	}
 	file, err := os.Open(f.file)
 	if err != nil {
-		return "", "", usagef("--file: %s", err)
+		return "", "", usagef("-f %s: %s", f.file, cause(err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, 16<<20))
 	if err != nil {
-		return "", "", usagef("--file: %s", err)
+		return "", "", usagef("-f %s: %s", f.file, cause(err))
 	}
 	return string(text), f.file, nil
 }
@@ -343,8 +346,11 @@ func evalFailed(ctx context.Context, err error) error {
 	if e.Kind == js.Timeout || e.Kind == js.MemoryLimit { // words of the library, none of the guest's
 		text = strings.NewReplacer("timeout_ms", "--timeout", "memory_bytes", "--memory").Replace(text)
 	}
-	if e.Stack != "" {
-		text += "\n" + e.Stack
-	}
-	return &statusError{evalStatus(e.Kind), errors.New(text)}
+	return &statusError{evalStatus(e.Kind), &thrownError{text, e.Stack}}
 }
+
+// thrownError is what a guest threw. The lines of the stack stand below the sentence,
+// indented: a guest has its words in them too.
+type thrownError struct{ text, stack string }
+
+func (e *thrownError) Error() string { return e.text }

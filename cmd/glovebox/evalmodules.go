@@ -37,7 +37,7 @@ var (
 func folderModules(dir string) (map[string]string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, usagef("--modules: %s", err)
+		return nil, usagef("--modules: %s: %s", dir, cause(err))
 	}
 	defer root.Close()
 	modules, size, seen := map[string]string{}, 0, 0

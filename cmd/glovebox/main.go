@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +58,11 @@ func command(args []string, stdout, stderr io.Writer) int {
 	if say != "" {
 		fmt.Fprintln(stderr, "glovebox: "+termtext.String(say))
 	}
+	if thrown := (*thrownError)(nil); errors.As(err, &thrown) {
+		for line := range strings.Lines(thrown.stack) {
+			fmt.Fprintln(stderr, "  "+termtext.String(strings.TrimSuffix(line, "\n")))
+		}
+	}
 	if denied := (*gate.Denied)(nil); errors.As(err, &denied) {
 		for _, line := range findingLines(denied) {
 			fmt.Fprintln(stderr, termtext.String(line))
@@ -80,6 +87,8 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return fmt.Sprint("exit status ", e.code) }
+
+func (e *statusError) Unwrap() error { return e.err }
 
 // explain gives the exit status for an error and the sentence to say.
 func explain(err error) (code int, say string) {
@@ -109,6 +118,9 @@ func explain(err error) (code int, say string) {
 	return exitFailed, err.Error()
 }
 
+// wrongValue finds the flag in what cobra says of a value of another type.
+var wrongValue = regexp.MustCompile(`(?s)^invalid argument .* for "(?:-., )?--([a-z-]+)" flag: `)
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "glovebox",
@@ -136,6 +148,15 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(help)
 	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var wrong interface{ GetValue() string }
+		if m := wrongValue.FindStringSubmatch(err.Error()); m != nil && errors.As(err, &wrong) {
+			switch cmd.Flags().Lookup(m[1]).Value.Type() {
+			case "bool":
+				return usagef("--%s %q: must be true or false", m[1], wrong.GetValue())
+			case "int":
+				return usagef("--%s %q: must be a whole number", m[1], wrong.GetValue())
+			}
+		}
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
 	})
 	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())

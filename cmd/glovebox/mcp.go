@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,6 +80,7 @@ func newMCP() *cobra.Command {
 	flags.IntVar(&f.sessions, "sessions", 16, "`number` of sessions that one client may have open, and of JavaScript sessions")
 	flags.StringVar(&f.sandbox, "sandbox", "require", "`mode`: require every layer, or auto for what this host can give")
 	f.policy.add(cmd)
+	flags.Lookup("policy").Usage = "JSON `file` that says which sources may run (docs/gates.md); what it does not allow is an error with the code denied"
 	f.add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions([]string{"require", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("max", cobra.FixedCompletions(limitNames("="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
@@ -119,6 +122,10 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 		return o, usagef("--http and --socket: give one of them")
 	case f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0 || len(f.origins) > 0 || f.remote):
 		return o, usagef("--token-file, --allow-host, --allow-origin and --allow-remote are for --http")
+	case slices.ContainsFunc(f.hosts, notHost):
+		return o, usagef("--allow-host %q: must be NAME or NAME:PORT, such as example.com", f.hosts[slices.IndexFunc(f.hosts, notHost)])
+	case slices.ContainsFunc(f.origins, notOrigin):
+		return o, usagef("--allow-origin %q: must be an origin, such as https://example.com", f.origins[slices.IndexFunc(f.origins, notOrigin)])
 	case f.inFlight < 1 || f.inFlight > 1000:
 		return o, usagef("--in-flight %d: must be from 1 to 1000", f.inFlight)
 	case f.sessions < 1 || f.sessions > 1000:
@@ -147,6 +154,17 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 		}
 	}
 	return o, nil
+}
+
+// notHost and notOrigin are true of what no header of a client would be equal to.
+func notHost(s string) bool {
+	u, err := url.Parse("http://" + s)
+	return err != nil || s == "" || u.Host != s || u.User != nil
+}
+
+func notOrigin(s string) bool {
+	u, err := url.Parse(s)
+	return err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || s != u.Scheme+"://"+u.Host
 }
 
 // transport makes ready what the server is reached by.
@@ -198,9 +216,12 @@ func takeStdio() (in, out *os.File, err error) {
 
 // listen listens for HTTP and finds or makes a token.
 func (f *mcpFlags) listen(stderr io.Writer) (func(context.Context, *mcpserver.Server) error, error) {
-	host, _, err := net.SplitHostPort(f.http)
+	host, port, err := net.SplitHostPort(f.http)
 	if err != nil {
 		return nil, usagef("--http %q: must be ADDRESS:PORT, such as 127.0.0.1:8931", f.http)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return nil, usagef("--http %q: the port must be from 0 to 65535", f.http)
 	}
 	ip := net.ParseIP(host)
 	switch {

@@ -108,7 +108,7 @@ func (s *Server) javaScript() tool {
 
 // jsOutcome is the result of javascript.
 type jsOutcome struct {
-	Session   string      `json:"session,omitempty"` // "" when it has ended
+	Session   string      `json:"session,omitempty"` // "" when it has ended, or never began
 	Status    js.Status   `json:"status"`
 	Kind      js.Kind     `json:"kind,omitempty"`
 	Void      bool        `json:"void,omitempty"` // the session is as it was before the call
@@ -183,10 +183,10 @@ func (c *client) feed(ctx context.Context, req *mcp.CallToolRequest, a *jsArgs) 
 		}
 		return nil, err
 	}
-	keep = true
 	out := jsAnswer(&e, &printed)
 	out.Usage = s.Usage()
-	if !a.End {
+	keep = keep || out.Usage.Feeds > 0 // a source that could not be made JavaScript begins none
+	if keep && !a.End {
 		out.Session = id
 	}
 	return structured(out), nil

@@ -68,6 +68,28 @@ func TestJavaScript(t *testing.T) {
 	}
 }
 
+// What is no TypeScript is told like what is no JavaScript, among what the guest wrote;
+// a session that never began has no id, and one that there was goes on.
+func TestJavaScriptNoTypeScript(t *testing.T) {
+	cs := local(t, server(t))
+	wrong := obj{"code": "const k: number = = 1", "syntax": "ts"}
+	got, r := callTool(t, cs, "javascript", wrong)
+	if r.IsError || got["status"] != "error" || got["kind"] != "syntax_error" || got["session"] != nil || at(got, "untrusted", "error_type") != "SyntaxError" {
+		t.Errorf("%v", got)
+	}
+	id := str(eval(t, cs, "", "let n = 1")["session"])
+	wrong["session"] = id
+	if got, _ := callTool(t, cs, "javascript", wrong); got["kind"] != "syntax_error" || got["session"] != id {
+		t.Errorf("%v", got)
+	}
+	if got := eval(t, cs, id, "n"); at(got, "untrusted", "value") != "1" {
+		t.Errorf("%v", got)
+	}
+	if got, _ := callTool(t, cs, "javascript", obj{"code": "1", "inputs": obj{"a b": 1}}); at(got, "error", "field") != "inputs" {
+		t.Errorf("%v", got)
+	}
+}
+
 // What a guest returns, throws and prints is marked and filtered; a value stays the
 // value that it is.
 //
