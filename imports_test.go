@@ -165,7 +165,7 @@ fence plugin:                       nowhere
 fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
 fence github.com/nats-io/nats-server/...: internal/queue bench tests
 never agent/store: net net/http
-never internal/queue: net net/http
+never internal/queue: net/http
 fence github.com/coder/websocket/...: nowhere
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt

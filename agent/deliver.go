@@ -37,28 +37,16 @@ func (s *Session) replayed(f *feed, guest time.Duration, loaded bool) {
 var errFeedTime = errors.New("the time of the feed is over")
 
 // deliver gives the guest answers, one after the other, as a replay does: so that
-// what it can do between two of them does not depend on how many came at once. What
-// is left when the feed has ended reaches nobody.
-func (s *Session) deliver(ctx context.Context, replies []js.Reply) (step *js.Step, err error) {
-	f := s.feed
-	for _, reply := range replies {
-		if step, err = s.deliverOne(ctx, reply); err != nil || step.Done {
-			return step, err
-		}
-		f.take(step)
-	}
-	return step, err
-}
-
-func (s *Session) deliverOne(ctx context.Context, reply js.Reply) (*js.Step, error) {
+// what it can do between two of them does not depend on how many came at once.
+func (s *Session) deliver(ctx context.Context, replies []js.Reply) (*js.Step, error) {
 	t := &s.feed.time
 	if !t.bound {
-		return s.rt.Resume(ctx, reply)
+		return s.rt.ResumeInTurn(ctx, replies...)
 	}
 	begun := s.rt.LastUsage().Guest
 	bounded, cancel := context.WithTimeoutCause(ctx, t.left, errFeedTime)
 	defer cancel()
-	step, err := s.rt.Resume(bounded, reply)
+	step, err := s.rt.ResumeInTurn(bounded, replies...)
 	t.left -= s.rt.LastUsage().Guest - begun
 	if err != nil && ctx.Err() == nil && context.Cause(bounded) == errFeedTime {
 		return nil, &js.Error{Kind: js.Timeout, Message: fmt.Sprintf("it took longer than limits.feed_ms, %d ms", s.pool.limits.FeedMS), Err: err}

@@ -71,6 +71,7 @@ type feed struct {
 	calls   int64
 	refused int64
 	// Of a feed that was loaded: how far its replay came.
+	ended      bool // and was about to get its outcome
 	resumed    *js.Step
 	later      bool // its tools are run once it is resumed
 	resumedErr error

@@ -162,6 +162,7 @@ type replay struct {
 	step    *js.Step
 	err     error // that the feed came to
 	over    bool  // the replay
+	ended   bool  // the feed had, though its outcome is not on record: calls of it were dropped
 	calls   int64
 	bytes   int64 // of sources, arguments and answers of the feed
 }
@@ -283,6 +284,7 @@ func (r *replay) feed(m *journal.Feed) error {
 	if err != nil {
 		return r.diverged()
 	}
+	r.ended = false
 	r.queue, r.ids, r.replies, r.calls, r.bytes = nil, map[uint64]js.Pending{}, nil, 0, int64(len(rec.Blob))
 	script := feedScript(m.Feed, string(rec.Blob[:m.Source]), inputs, r.s.seed(m.Feed, m.Seed), m.Clock)
 	if script, err = r.s.pool.js.Admit(r.s.known(r.ctx), script); errors.As(err, new(*gate.Denied)) {
@@ -336,11 +338,7 @@ func (r *replay) flush() {
 	}
 	replies := r.replies
 	r.replies = nil
-	for _, reply := range replies {
-		if r.took(r.rt.Resume(r.ctx, reply)); r.err != nil || r.step.Done {
-			return
-		}
-	}
+	r.took(r.rt.ResumeInTurn(r.ctx, replies...))
 }
 
 // next is the next call of the guest, which must be this one.
@@ -408,8 +406,10 @@ func (r *replay) answer(m *journal.Answer, blob []byte) error {
 		reply.Clock = nil
 	}
 	if m.Failure != nil {
-		if m.Failure.Kind == droppedKind {
-			return nil // the guest was not told
+		if m.Failure.Kind == droppedKind { // the guest was not told
+			delete(r.ids, m.Call)
+			r.ended = true
+			return nil
 		}
 		reply.Err = thrown(m.Failure)
 	} else {
@@ -468,7 +468,7 @@ func (r *replay) open(m *journal.Feed, fresh *feed) error {
 			return r.diverged()
 		}
 		f.calls, f.bytes, f.later = r.calls, r.bytes, m.Run
-		f.resumed, f.resumedErr = r.step, r.err
+		f.resumed, f.resumedErr, f.ended = r.step, r.err, r.ended
 		s.feed = f
 		s.replayed(f, r.rt.LastUsage().Guest, true)
 	} else if r.err != nil || r.step.Done {
@@ -502,7 +502,12 @@ func (s *Session) frontier(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return canceled(ctx, "while it was replayed")
 	}
-	done, err := s.drive(ctx, step, err)
+	var done *Step
+	if f.ended && err == nil && !step.Done { // it was void: nobody answers calls that were dropped
+		done, err = s.void(sessionFailed(SessionCanceled, "the program ended while the feed did"))
+	} else {
+		done, err = s.drive(ctx, step, err)
+	}
 	f.run = f.later // a load runs no tool; who resumes it has them run as before
 	if done != nil {
 		done.Err = err

@@ -311,12 +311,18 @@ func TestAttackEachWriteFails(t *testing.T) {
 	}
 }
 
+// overStore is a pool with the workers of another one, and a store of its own.
+func overStore(made *Pool, st store.Store) *Pool {
+	p := &Pool{ctx: made.ctx, cancel: made.cancel, residents: newResidents(1), o: made.o, limits: made.limits, js: made.js, ring: made.ring, sessions: map[*Session]struct{}{}, made: made.made}
+	p.o.Store = st
+	return p
+}
+
 // attackWrites runs a session over a faulty store and tells how many writes there
 // were.
 func attackWrites(t *testing.T, made *Pool, f *faulty) int64 {
 	t.Helper()
-	p := &Pool{ctx: made.ctx, cancel: made.cancel, residents: newResidents(1), o: made.o, limits: made.limits, js: made.js, ring: made.ring, sessions: map[*Session]struct{}{}, made: made.made}
-	p.o.Store = f
+	p := overStore(made, f)
 	defer p.residents.close()
 	ran := map[string]int{} // by key of the call
 	tool := func(ctx context.Context) int { c, _ := CallOf(ctx); ran[c.Key]++; return len(ran) }
@@ -332,7 +338,7 @@ func attackWrites(t *testing.T, made *Pool, f *faulty) int64 {
 		for s.Usage().Feeds < 3 || s.Step() != nil && !s.Step().Done {
 			step := s.Step()
 			if step == nil || step.Done {
-				if step, err = s.Start(t.Context(), "globalThis.n = (globalThis.n ?? 0) + 1; await act(); await may(); n", FeedOptions{RunTools: true}); err != nil {
+				if _, err = s.Start(t.Context(), "globalThis.n = (globalThis.n ?? 0) + 1; await act(); await may(); n", FeedOptions{RunTools: true}); err != nil {
 					return errors.Join(err, stillOver(t, s))
 				}
 				continue
@@ -345,21 +351,7 @@ func attackWrites(t *testing.T, made *Pool, f *faulty) int64 {
 				return errors.Join(err, stillOver(t, s))
 			}
 		}
-		if err := s.Compact(t.Context()); err != nil {
-			return err
-		}
-
-		r, err := s.Feed(t.Context(), "n", FeedOptions{})
-		if errors.Is(err, errFlaky) {
-			return errors.Join(err, stillOver(t, s))
-		}
-		if got := said(r, err); got != "3" {
-			t.Errorf("write %d, behind %v: n is %s after %d feeds", f.at, f.behind, got, s.Usage().Feeds-1)
-		}
-		if u := s.Usage(); int(u.Calls) != len(ran) {
-			t.Errorf("write %d, behind %v: %d calls on record, %d ran", f.at, f.behind, u.Calls, len(ran))
-		}
-		return nil
+		return lastFeed(t, s, f, len(ran))
 	}
 	var err error
 	for range 3 {
@@ -376,6 +368,25 @@ func attackWrites(t *testing.T, made *Pool, f *faulty) int64 {
 		}
 	}
 	return f.n.Load()
+}
+
+// lastFeed makes the journal of three feeds short, and looks at what they left.
+func lastFeed(t *testing.T, s *Session, f *faulty, ran int) error {
+	t.Helper()
+	if err := s.Compact(t.Context()); err != nil {
+		return err
+	}
+	r, err := s.Feed(t.Context(), "n", FeedOptions{})
+	if errors.Is(err, errFlaky) {
+		return errors.Join(err, stillOver(t, s))
+	}
+	if got := said(r, err); got != "3" {
+		t.Errorf("write %d, behind %v: n is %s after %d feeds", f.at, f.behind, got, s.Usage().Feeds-1)
+	}
+	if u := s.Usage(); int(u.Calls) != ran {
+		t.Errorf("write %d, behind %v: %d calls on record, %d ran", f.at, f.behind, u.Calls, ran)
+	}
+	return nil
 }
 
 // stillOver sees that a session whose write has failed does nothing any more.

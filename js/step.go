@@ -86,6 +86,33 @@ func (r *Runtime) Resume(ctx context.Context, replies ...Reply) (*Step, error) {
 	return r.step(ctx, true, messages...)
 }
 
+// ResumeInTurn is Resume, but the guest gets each answer when it can do nothing more
+// with those before it: what it does between two of them, and what it is refused for
+// want of room, does not depend on how many came at once. Answers that are left when
+// the evaluation ends reach nobody.
+func (r *Runtime) ResumeInTurn(ctx context.Context, replies ...Reply) (*Step, error) {
+	if err := r.take(ctx, true); err != nil {
+		return nil, err
+	}
+	defer func() { r.turn <- struct{}{} }()
+	messages, err := r.replies(replies)
+	if err != nil {
+		return nil, err
+	}
+	var answer wire.Message
+	for i, m := range messages {
+		r.forgive(replies[i].ID)
+		r.answers.Add(1)
+		if answer, err = r.converse(ctx, true, m); err != nil {
+			return nil, err
+		}
+		if _, waits := answer.(*wire.Waiting); !waits {
+			break
+		}
+	}
+	return r.stepOf(answer)
+}
+
 // replies makes the messages of what answers calls.
 func (r *Runtime) replies(replies []Reply) ([]wire.Message, error) {
 	bad := func(id uint64, why string) error {
@@ -125,6 +152,11 @@ func (r *Runtime) step(ctx context.Context, on bool, messages ...wire.Message) (
 	if err != nil {
 		return nil, err
 	}
+	return r.stepOf(answer)
+}
+
+// stepOf is the step that ends with a message of the worker.
+func (r *Runtime) stepOf(answer wire.Message) (*Step, error) {
 	s := &Step{Calls: r.pending(), Usage: r.usage(answer)}
 	if _, waits := answer.(*wire.Waiting); waits {
 		return s, nil
@@ -137,6 +169,7 @@ func (r *Runtime) step(ctx context.Context, on bool, messages ...wire.Message) (
 			return nil, r.end(r.p.limits.passed(WriteStall))
 		}
 	}
+	var err error
 	if s.Value, err = r.outcome(answer); err != nil {
 		return nil, err
 	}

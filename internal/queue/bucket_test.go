@@ -52,9 +52,16 @@ func TestBucket(t *testing.T) {
 	if _, err := b.Create(ctx, "k", make([]byte, 101), 0); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
+}
 
-	// What is too old is not there, although the store still has it.
-	_, err = b.Create(ctx, "short", []byte("old"), 50*time.Millisecond)
+// What is too old is not there, although the store still has it.
+//
+// proves part of X-10
+func TestBucketAge(t *testing.T) {
+	q := open(t, Options{})
+	ctx := t.Context()
+	b := bucket(t, q, "keys", BucketOptions{TTL: time.Hour})
+	_, err := b.Create(ctx, "short", []byte("old"), 50*time.Millisecond)
 	must(t, err)
 	_, err = b.Create(ctx, "long", []byte("old"), time.Minute)
 	must(t, err)
@@ -81,7 +88,7 @@ func TestBucket(t *testing.T) {
 	must(t, err)
 }
 
-// proves H-76 part of X-18
+// proves part of H-76 X-18
 func TestChargeParallel(t *testing.T) {
 	q := open(t, Options{})
 	b := bucket(t, q, "quotas", BucketOptions{TTL: 2 * time.Hour})

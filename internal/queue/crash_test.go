@@ -180,6 +180,12 @@ func TestKilled(t *testing.T) {
 	}
 	t.Logf("%d lives, the poison was taken %d times", lives, taken[poison])
 
+	judge(t, dir, accepted, taken, finished)
+}
+
+// judge looks at what is there in the end.
+func judge(t *testing.T, dir string, accepted map[string]bool, taken map[string]int, finished map[string]bool) {
+	t.Helper()
 	q := open(t, Options{Dir: filepath.Join(dir, "queue")})
 	count, results := finals(t, q)
 	effects := map[string]int{}
@@ -233,7 +239,9 @@ func TestLostTwice(t *testing.T) {
 				if d := take(t, q); d.Job.ID != "bad" || d.Losses() != n {
 					t.Error(d.Job.ID, d.Losses())
 				}
+				q.taking.mu.Lock()
 				clear(q.taking.active) // or Close would give it back
+				q.taking.mu.Unlock()
 				must(t, q.Close())
 			}
 			q := open(t, o)
@@ -292,7 +300,8 @@ func TestClosedIsNoLoss(t *testing.T) {
 	}
 }
 
-// Two finish at once, and many times: one is heard. proves part of H-50
+// Two finish at once, and many times: one is heard.
+// proves part of H-50
 func TestOneFinal(t *testing.T) {
 	q := open(t, Options{})
 	for i := range 20 {

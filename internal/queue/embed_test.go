@@ -277,7 +277,8 @@ func TestChargeThreeNodes(t *testing.T) {
 	}
 }
 
-// The control: a counter that is read and then written. proves part of H-76
+// The control: a counter that is read and then written.
+// proves part of H-76
 func TestChargeByReadThenWrite(t *testing.T) {
 	q := open(t, Options{})
 	b := bucket(t, q, "quotas", BucketOptions{TTL: 2 * time.Hour})
@@ -308,7 +309,8 @@ func TestChargeByReadThenWrite(t *testing.T) {
 }
 
 // An executor on another machine that shows no life loses what it had not begun, and
-// is fenced; what it had begun is interrupted. proves part of H-50
+// is fenced; what it had begun is interrupted.
+// proves part of H-50
 func TestFenced(t *testing.T) {
 	q := nodes(t, 2, Options{Patience: 300 * time.Millisecond, MaxLosses: 3})
 	ctx := t.Context()

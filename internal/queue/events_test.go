@@ -12,7 +12,8 @@ import (
 )
 
 // A hundred watch one run, from its beginning and from its middle: each gets each
-// event once, in order. proves part of X-16
+// event once, in order.
+// proves part of X-16
 func TestWatchers(t *testing.T) {
 	q := open(t, Options{})
 	ctx := t.Context()
@@ -140,7 +141,8 @@ func TestSignals(t *testing.T) {
 }
 
 // Whoever asks for a run while it is accepted, taken and ended never ends it, and
-// never hears that it is not there once it was accepted. proves part of X-17
+// never hears that it is not there once it was accepted.
+// proves part of X-17
 func TestLookedForEarly(t *testing.T) {
 	q := open(t, Options{})
 	ctx, stop := context.WithCancel(t.Context())

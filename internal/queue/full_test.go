@@ -65,7 +65,12 @@ func fullChild(dir string) {
 	fmt.Println("again:", errors.Is(q.Submit(ctx, Job{ID: "again", Client: "c"}), ErrFull))
 	fatal(q.Close())
 
-	q, err = Open(ctx, o)
+	fullAgain(ctx, o, effects, told)
+}
+
+// fullAgain opens the queue when there is room again, and runs what is left.
+func fullAgain(ctx context.Context, o Options, effects map[string]int, told map[string]bool) {
+	q, err := Open(ctx, o)
 	fatal(err)
 	for {
 		step, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -115,7 +120,8 @@ func TestDiskFullAsRoot(t *testing.T) {
 }
 
 // A service that is stopped for longer than its signs of life may be late takes
-// nothing twice. proves part of H-50
+// nothing twice.
+// proves part of H-50
 func TestStopped(t *testing.T) {
 	o := Options{Patience: 200 * time.Millisecond}
 	q := open(t, o)

@@ -251,7 +251,8 @@ type failing struct{}
 func (failing) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
 // At four fifths of the cap jobs are refused, what was accepted goes on to its end,
-// and reading works. proves part of H-47
+// and reading works.
+// proves part of H-47
 func TestLowWater(t *testing.T) {
 	q := open(t, Options{MaxBytes: 64 << 20, RunBytes: 1 << 30})
 	ctx := t.Context()
@@ -308,7 +309,8 @@ func TestLowWater(t *testing.T) {
 	eventually(t, func() bool { return q.Submit(ctx, Job{ID: "new", Client: "c"}) == nil })
 }
 
-// A disk that is nearly full refuses jobs, and nothing else yet. proves part of H-47
+// A disk that is nearly full refuses jobs, and nothing else yet.
+// proves part of H-47
 func TestDiskLow(t *testing.T) {
 	q := open(t, Options{MinFree: 1})
 	ctx := t.Context()
@@ -327,7 +329,8 @@ func TestDiskLow(t *testing.T) {
 	submit(t, q, "c", "new")
 }
 
-// Options that cannot be are refused by name. proves part of X-07
+// Options that cannot be are refused by name.
+// proves part of X-07
 func TestOptionsRefused(t *testing.T) {
 	dir := t.TempDir() + "/queue"
 	for field, o := range map[string]Options{

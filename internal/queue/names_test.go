@@ -17,7 +17,9 @@ import (
 // not ASCII, nothing, and too much.
 var hostile = []string{"", "*", ">", ".", "..", "a.b", "a.", ".a", "a*", ">a", "$JS", "$KV.x", "a b", " ", "\t", "\n", "\r\n", "\x00", "a\x00", "\x7f", "é", "\u202e", "a/b", "%2e", "\xff", strings.Repeat("a", 65)}
 
-// proves H-72 part of X-08
+// It is long because all that takes a name is tried.
+//
+// proves part of H-72 X-08
 func TestNamesRefused(t *testing.T) {
 	q := open(t, Options{})
 	ctx := t.Context()
@@ -87,7 +89,8 @@ func TestNamesRefused(t *testing.T) {
 	}
 }
 
-// The control: what the check keeps away is what it says. proves part of H-72
+// The control: what the check keeps away is what it says.
+// proves part of H-72
 func TestNamesUnchecked(t *testing.T) {
 	q := open(t, Options{})
 	for _, id := range []string{"r1", "r2"} {
@@ -109,7 +112,8 @@ func TestNamesUnchecked(t *testing.T) {
 }
 
 // Only build makes names: nowhere else in the package a name is composed, and what
-// is said to the server takes nothing but names. proves H-72
+// is said to the server takes nothing but names.
+// proves part of H-72
 func TestNamesBuiltOnce(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	must(t, err)
@@ -162,7 +166,8 @@ var subjectFields = map[string]bool{
 }
 
 // foreignNames finds names that are made without build. n.s, with n of the type
-// name, is the only text that may go to the server, and nobody may write to it.
+// name, is the only text that may go to the server, and nobody may write to it. It is
+// long because a name can be made in many ways.
 func foreignNames(t *testing.T, fset *token.FileSet, file string, src []byte) (found []string) {
 	tree, err := parser.ParseFile(fset, file, src, 0)
 	must(t, err)

@@ -15,7 +15,6 @@ type spaceLeft struct {
 	mu   sync.Mutex
 	at   time.Time
 	used int64
-	err  error
 }
 
 // purpose is what room is wanted for.

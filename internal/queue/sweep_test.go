@@ -33,6 +33,8 @@ func onDisk(t *testing.T, dir string, text []byte) int {
 	return n
 }
 
+// It is long because secrets go wherever there is something stored.
+//
 // proves part of H-74 X-09
 func TestGoneFromDisk(t *testing.T) {
 	const secret = "planted-secret-0123456789"
