@@ -33,7 +33,8 @@ type AcquireOptions struct {
 // what crashes loses nothing. [Session.Release] gives it back.
 //
 // A session that this pool has had last is there at once if nobody has had it
-// since and its worker was not needed elsewhere; otherwise it is replayed.
+// since and its worker was not needed elsewhere; otherwise it is replayed, by its
+// next feed or, where it waits for Resume, at once.
 //
 // A session is expired, and begun anew, when its last feed began more than
 // Limits.TTLMS ago. An owner has at most Limits.PerOwner sessions at one time.
@@ -181,6 +182,9 @@ func (s *Session) takeUp(ctx context.Context, record store.Record, o AcquireOpti
 		return s.enrol()
 	}
 	seen.drop()
+	if !s.w.State().Open { // the replay waits for a feed that the session can afford
+		return s.enrol()
+	}
 	if err := s.awake(ctx); err != nil {
 		return err
 	}

@@ -215,3 +215,30 @@ func TestExpired(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestReplayIsAfforded: a session that has used itself up is not replayed for
+// nothing, however often it is taken.
+func TestReplayIsAfforded(t *testing.T) {
+	st := store.NewMemory()
+	p := newPool(t, Options{Store: st, Limits: Limits{Feeds: 2}})
+	k := store.Key{Owner: "o", ID: "a"}
+	s := acquire(t, p, k, AcquireOptions{})
+	fed(s, "var n = 1")
+	if err := s.Release(); err != nil {
+		t.Fatal(err)
+	}
+	s = acquire(t, p, k, AcquireOptions{})
+	if s.runtimeOf() != nil {
+		t.Error("it was replayed before anybody asked for it")
+	}
+	if got := fed(s, "n"); got != "1" {
+		t.Error(got)
+	}
+	if err := s.Release(); err != nil {
+		t.Fatal(err)
+	}
+	s = acquire(t, p, k, AcquireOptions{})
+	if _, err := s.Feed(t.Context(), "n", FeedOptions{}); !errors.Is(err, SessionBudget) || s.runtimeOf() != nil {
+		t.Errorf("%v; replayed: %v", err, s.runtimeOf() != nil)
+	}
+}
