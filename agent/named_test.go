@@ -1,15 +1,19 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/agent/store"
+	"github.com/glovebox-dev/glovebox/api"
 )
 
 func acquire(t testing.TB, p *Pool, k store.Key, o AcquireOptions) *Session {
@@ -49,7 +53,7 @@ func TestNamed(t *testing.T) {
 }
 
 func testNamed(t *testing.T, st store.Store) {
-	p := newPool(t, Options{Store: st, Residents: 2, Warm: 1})
+	p := newPool(t, Options{Store: st, Keys: rootKey(1), Residents: 2, Warm: 1})
 	o := AcquireOptions{Tools: catalogOf(t, Tool{Name: "ask", Func: func(n int) int { return n + 1 }})}
 	k := store.Key{Owner: "o", ID: "a"}
 	if _, err := p.Acquire(t.Context(), k, AcquireOptions{MustExist: true}); !errors.Is(err, store.ErrNotFound) {
@@ -79,7 +83,7 @@ func testNamed(t *testing.T, st store.Store) {
 	if err := s.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newPool(t, Options{Store: st}).Acquire(t.Context(), k, o); !errors.Is(err, SessionJournal) {
+	if _, err := newPool(t, Options{Store: st, Keys: rootKey(2)}).Acquire(t.Context(), k, o); !errors.Is(err, SessionJournal) {
 		t.Errorf("under another key: %v", err)
 	}
 	p.residents.forget(k)
@@ -240,5 +244,48 @@ func TestReplayIsAfforded(t *testing.T) {
 	s = acquire(t, p, k, AcquireOptions{})
 	if _, err := s.Feed(t.Context(), "n", FeedOptions{}); !errors.Is(err, SessionBudget) || s.runtimeOf() != nil {
 		t.Errorf("%v; replayed: %v", err, s.runtimeOf() != nil)
+	}
+}
+
+func rootKey(b byte) *Keys {
+	return &Keys{Current: "k", Roots: map[string][]byte{"k": bytes.Repeat([]byte{b}, 32)}}
+}
+
+// TestDurableStore: a store that outlives the program needs keys, and its journals
+// are sealed unless somebody says otherwise.
+//
+// proves part of H-63
+func TestDurableStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sessions")
+	st, err := store.NewFile(dir, store.FileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	for field, o := range map[string]Options{"keys": {Store: st}, "unsealed": {Store: st, Keys: rootKey(1), Seal: true, Unsealed: true}} {
+		var bad *api.FieldError
+		if _, err := Open(t.Context(), o); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	const secret = "a secret of the guest"
+	for _, unsealed := range []bool{false, true} {
+		s := acquire(t, newPool(t, Options{Store: st, Keys: rootKey(1), Unsealed: unsealed}), store.Key{Owner: "o", ID: fmt.Sprint(unsealed)}, AcquireOptions{})
+		fed(s, "'"+secret+"'")
+		if err := s.Release(); err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			found = found || bytes.Contains(data, []byte(secret))
+			return err
+		})
+		if err != nil || found != unsealed {
+			t.Errorf("unsealed %v: found %v, %v", unsealed, found, err)
+		}
 	}
 }

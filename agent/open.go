@@ -28,12 +28,13 @@ type Options struct {
 	Log                           *slog.Logger
 
 	Limits Limits
-	// Keys are the root keys of journals. nil is a random one: what is dumped or stored can be
-	// loaded by this pool alone.
+	// Keys are the root keys of journals. nil is a random one: what is dumped can be
+	// loaded by this pool alone. A Store that outlives the program needs them.
 	Keys *Keys
 	// Seal encrypts the records of journals (AES-256-GCM); otherwise they are
-	// authenticated and can be read by who has the bytes.
-	Seal bool
+	// authenticated and can be read by who has the bytes. Journals of a Store that
+	// outlives the program are sealed unless Unsealed says otherwise.
+	Seal, Unsealed bool
 	// ShowErrors gives guests the text of their tools' errors. Otherwise they see a
 	// fixed sentence, but for a [*js.GuestError].
 	ShowErrors bool
@@ -96,6 +97,9 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.stored(); err != nil {
+		return nil, err
+	}
 	ring, err := o.Keys.ring()
 	if err != nil {
 		return nil, err
@@ -116,6 +120,21 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 		o: o, limits: limits, js: workers, ring: ring, sessions: map[*Session]struct{}{},
 		made: made{form, engine.Name + " " + engine.BuildID + " " + engine.Mode, runtime.GOOS + "/" + runtime.GOARCH},
 	}, nil
+}
+
+// stored is what a store that outlives the program asks for.
+func (o *Options) stored() error {
+	if o.Seal && o.Unsealed {
+		return fieldError("unsealed", true, "cannot be said beside seal")
+	}
+	if e, ok := o.Store.(interface{ Ephemeral() bool }); o.Store == nil || ok && e.Ephemeral() {
+		return nil
+	}
+	if o.Keys == nil {
+		return fieldError("keys", nil, "must be set with a store that outlives the program: nobody could load its sessions again")
+	}
+	o.Seal = !o.Unsealed
+	return nil
 }
 
 // ring checks the keys.

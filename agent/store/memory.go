@@ -30,6 +30,9 @@ func NewMemory() Store {
 	return &memory{sessions: map[Key]*memorySession{}, done: make(chan struct{})}
 }
 
+// Ephemeral says that nothing of the store outlives the program.
+func (m *memory) Ephemeral() bool { return true }
+
 func (m *memory) Acquire(ctx context.Context, k Key, o AcquireOptions) (Lease, error) {
 	if err := k.Check(); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func run(ctx context.Context, dir string) error {
 	}
 	defer kept.Close()
 	pool, err := agent.Open(ctx, agent.Options{
-		Store: kept, Keys: keys, Seal: true, Warm: 1, Residents: 8,
+		Store: kept, Keys: keys, Warm: 1, Residents: 8,
 		Limits: agent.Limits{FeedMS: 2_000, PerOwner: 4},
 	})
 	if err != nil {
