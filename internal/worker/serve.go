@@ -374,11 +374,15 @@ func keep(m *wire.Answer) *wire.Answer {
 }
 
 // arm sets the soft time limit. The engine asks now and then, in terms of the
-// processor's time, whether it is over.
+// processor's time, whether it is over. Not often: it ends itself where it is about
+// to ask again before it has done with the last time (VMTraps), which on a machine
+// with more workers than processors is only a matter of how soon.
 func (s *server) arm(d time.Duration) {
-	s.limit = limit{end: time.Now().Add(d), every: min(d, 10*time.Millisecond)}
+	s.limit = limit{end: time.Now().Add(d), every: min(d, max(d/4, leastAsked))}
 	s.watch()
 }
+
+const leastAsked = 250 * time.Millisecond
 
 // watch has the engine ask. It wakes a thread each time that the engine is
 // entered, so what runs no guest code does without, see unwatched.
