@@ -15,7 +15,7 @@ import (
 // variables, what it has spent, what it has discovered; the old journal does not
 // load beside the new head.
 //
-// proves part of H-62
+// proves H-62
 func TestCompact(t *testing.T) {
 	p := newPool(t, Options{Warm: 1})
 	tools := catalogOf(t, Tool{Name: "count", MaxCalls: 60, Func: func(n int) int { return n }}, Tool{Name: "rare", Lazy: true, Func: func() string { return "found" }})
