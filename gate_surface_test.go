@@ -94,15 +94,10 @@ var surface = map[string]struct {
 		s.stopped(t, err)
 	}},
 	"js.Runtime.Resume": {proof: func(t *testing.T, s *shut) {
-		step, err := s.rt.Start(ctx, js.Script{Code: "/* ALLOW */ later().then(() => import('m'))"})
-		if err != nil || len(step.Calls) != 1 {
-			t.Fatal(step, err)
-		}
-		_, err = s.rt.Resume(ctx, js.Reply{ID: step.Calls[0].ID})
-		var inside *gate.Denied
-		if js.KindOf(err) != js.Thrown || !errors.As(err, &inside) {
-			t.Errorf("%v: the module was not stopped", err)
-		}
+		s.resumed(t, s.rt.Resume)
+	}},
+	"js.Runtime.ResumeInTurn": {proof: func(t *testing.T, s *shut) {
+		s.resumed(t, s.rt.ResumeInTurn)
 	}},
 	"js.Pool.Transform":     {free: "runs nothing: what it returns is judged when it is to run"},
 	"js.Runtime.Transform":  {free: "runs nothing: what it returns is judged when it is to run"},
@@ -156,6 +151,9 @@ var surface = map[string]struct {
 			t.Fatal(err)
 		}
 		session, err := s.agents.Acquire(ctx, store.Key{Owner: "a", ID: "b"}, agent.AcquireOptions{Tools: s.tools(t), MustExist: true})
+		if err == nil { // it is replayed when it is fed
+			_, err = session.Feed(ctx, "/* ALLOW */ 1", agent.FeedOptions{})
+		}
 		if !errors.As(err, new(*gate.Denied)) {
 			t.Errorf("%v, %v: the journal was replayed", session, err)
 		}
@@ -321,6 +319,20 @@ func (s *shut) journal(t *testing.T, kept bool) *agent.Session {
 		t.Fatal(err)
 	}
 	return session
+}
+
+// resumed goes on with an evaluation that imports what the gate denies.
+func (s *shut) resumed(t *testing.T, resume func(context.Context, ...js.Reply) (*js.Step, error)) {
+	t.Helper()
+	step, err := s.rt.Start(ctx, js.Script{Code: "/* ALLOW */ later().then(() => import('m'))"})
+	if err != nil || len(step.Calls) != 1 {
+		t.Fatal(step, err)
+	}
+	_, err = resume(ctx, js.Reply{ID: step.Calls[0].ID})
+	var inside *gate.Denied
+	if js.KindOf(err) != js.Thrown || !errors.As(err, &inside) {
+		t.Errorf("%v: the module was not stopped", err)
+	}
 }
 
 // stopped holds that an error is the gate's own, and that nothing ran.
