@@ -423,7 +423,7 @@ func (l slowLease) Release(ctx context.Context) error {
 //
 // proves part of S-24
 func TestAttackSlowStore(t *testing.T) {
-	p := newPool(t, Options{Store: slow{store.NewMemory()}})
+	p := newPool(t, Options{Store: slow{store.NewMemory()}, Keys: rootKey(1)})
 	const n = 8
 	for i := range n {
 		acquire(t, p, store.Key{Owner: "o", ID: fmt.Sprint(i)}, AcquireOptions{})

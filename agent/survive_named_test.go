@@ -19,7 +19,7 @@ import (
 func TestSurviveReleased(t *testing.T) {
 	for name, give := range map[string]func(*Session) error{"close": (*Session).Close, "release": (*Session).Release} {
 		st := &flaky{Store: store.NewMemory()}
-		p := newPool(t, Options{Store: st, Limits: Limits{PerOwner: 1}})
+		p := newPool(t, Options{Store: st, Keys: rootKey(1), Limits: Limits{PerOwner: 1}})
 		k := store.Key{Owner: "o", ID: "a"}
 		s := acquire(t, p, k, AcquireOptions{})
 		if got := fed(s, "let n = 1; n"); got != "1" {
@@ -48,7 +48,7 @@ func TestSurviveReleased(t *testing.T) {
 // proves S-08
 func TestSurviveRefusedSession(t *testing.T) {
 	st := &flaky{Store: store.NewMemory()}
-	p := newPool(t, Options{Store: st, Max: 1})
+	p := newPool(t, Options{Store: st, Keys: rootKey(1), Max: 1})
 	other := checkout(t, p, SessionOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

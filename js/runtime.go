@@ -242,7 +242,7 @@ func (r *Runtime) converse(ctx context.Context, on bool, messages ...wire.Messag
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, r.w.cancel)
 		defer stop()
-		canceled = func() bool { return !stop() } // the worker is being ended, whatever it still said
+		canceled = func() bool { return !stop() || ctx.Err() != nil } // the worker is being ended, whatever it still said, or was about to be
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // what a function of the host still does for nobody

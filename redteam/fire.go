@@ -31,6 +31,10 @@ const (
 	cpuMS   = 60_000
 )
 
+// compiledBefore is what tests of this package have compiled once for all of them,
+// nil outside of them.
+var compiledBefore *sync.Map
+
 // Options of [Fire].
 type Options struct {
 	// InitPath is the glovebox-init program; empty: beside the running one.
@@ -40,8 +44,6 @@ type Options struct {
 	Only string
 	// Done, if there is one, gets each row as it is known.
 	Done func(Row)
-
-	compiled *sync.Map // of another runner; nil: its own
 }
 
 // Row is what came of one attack.
@@ -131,7 +133,7 @@ func Fire(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.compiled = cmp.Or(o.compiled, r.compiled)
+	r.compiled = cmp.Or(compiledBefore, r.compiled)
 	return r.fireAll(ctx, all, o.Done)
 }
 

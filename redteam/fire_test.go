@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // proves part of T-04 T-06 T-01
 func TestBattery(t *testing.T) {
 	begin := time.Now()
-	r, err := Fire(t.Context(), Options{InitPath: testenv.Init(), compiled: &compiledOnce, Done: func(row Row) {
+	r, err := Fire(t.Context(), Options{InitPath: testenv.Init(), Done: func(row Row) {
 		switch {
 		case row.NotFired != "":
 			t.Logf("not fired: %s %s", row.Attack, row.NotFired)

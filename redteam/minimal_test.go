@@ -34,6 +34,8 @@ func opened(t *testing.T) ([]*attack, *runner) {
 
 var compiledOnce sync.Map
 
+func init() { compiledBefore = &compiledOnce }
+
 // Where a file names several layers, each of them is enough: with one of them
 // back in place the control does not get through any more. A layer that is named
 // without need would hide that another one does not stop the attack.
