@@ -64,6 +64,7 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 					r, err = decodeRecord(m.body)
 				}
 				if err != nil {
+					q.closing(&err)
 					yield(Event{}, orCause(ctx, err))
 					return
 				}
@@ -79,6 +80,7 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 				}
 			}
 			if err := q.await(ctx, id, rung); err != nil {
+				q.closing(&err)
 				yield(Event{}, orCause(ctx, err))
 				return
 			}
@@ -116,7 +118,8 @@ func (q *Queue) await(ctx context.Context, id string, rung chan struct{}) error 
 
 // Wait returns the final event of a run, when it is there. The error is as that of
 // [Queue.Events].
-func (q *Queue) Wait(ctx context.Context, id string) (Event, error) {
+func (q *Queue) Wait(ctx context.Context, id string) (_ Event, err error) {
+	defer q.closing(&err)
 	rung := q.hints.add(id, true)
 	defer q.hints.remove(id, rung)
 	for {
@@ -139,7 +142,8 @@ func (q *Queue) Wait(ctx context.Context, id string) (Event, error) {
 
 // Data is what an event has to say, wherever it lies. The error is [ErrNotFound] when
 // its object is gone.
-func (q *Queue) Data(ctx context.Context, id string, e Event) ([]byte, error) {
+func (q *Queue) Data(ctx context.Context, id string, e Event) (_ []byte, err error) {
+	defer q.closing(&err)
 	if e.Object == "" {
 		return e.Data, nil
 	}
@@ -152,7 +156,8 @@ func (q *Queue) Data(ctx context.Context, id string, e Event) ([]byte, error) {
 
 // Result is the data of the final event. The error is [ErrRunning] if there is none
 // yet, [ErrNotFound], [ErrName] or one of NATS.
-func (q *Queue) Result(ctx context.Context, id string) ([]byte, error) {
+func (q *Queue) Result(ctx context.Context, id string) (_ []byte, err error) {
+	defer q.closing(&err)
 	_, last, err := q.look(ctx, id)
 	switch {
 	case err != nil:
@@ -165,7 +170,8 @@ func (q *Queue) Result(ctx context.Context, id string) ([]byte, error) {
 
 // Forget erases all that is kept of a run that has ended: events, result and
 // objects. The error is [ErrRunning], [ErrNotFound], [ErrName] or one of NATS.
-func (q *Queue) Forget(ctx context.Context, id string) error {
+func (q *Queue) Forget(ctx context.Context, id string) (err error) {
+	defer q.closing(&err)
 	_, last, err := q.look(ctx, id)
 	switch {
 	case err != nil:

@@ -72,7 +72,8 @@ func decodeJob(b []byte) (j Job, object string, err error) {
 //
 // The error is [ErrBacklog], [ErrFull], [ErrTooLarge], [ErrName] or [ErrExists] (another job
 // has the id), and nothing was accepted; with others that is not known.
-func (q *Queue) Submit(ctx context.Context, j Job) error {
+func (q *Queue) Submit(ctx context.Context, j Job) (err error) {
+	defer q.closing(&err)
 	subject, err := q.build(jobSubject, j.Client, j.ID)
 	switch {
 	case err != nil:
@@ -157,7 +158,8 @@ type Status struct {
 }
 
 // Status says how far a run is. The error is [ErrNotFound], [ErrName] or one of NATS.
-func (q *Queue) Status(ctx context.Context, id string) (Status, error) {
+func (q *Queue) Status(ctx context.Context, id string) (_ Status, err error) {
+	defer q.closing(&err)
 	job, last, err := q.look(ctx, id)
 	if err != nil {
 		return Status{}, err
@@ -299,7 +301,8 @@ func (q *Queue) end(ctx context.Context, id string, last *control, result []byte
 // Cancel ends a job that waits, with this result as its final event. The error is
 // [ErrRunning] if an executor has it, [ErrOver] if it has ended, [ErrNotFound],
 // [ErrName] or one of NATS.
-func (q *Queue) Cancel(ctx context.Context, id string, result []byte) error {
+func (q *Queue) Cancel(ctx context.Context, id string, result []byte) (err error) {
+	defer q.closing(&err)
 	if len(result) > MaxInline {
 		return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(result))
 	}

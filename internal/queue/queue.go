@@ -297,6 +297,14 @@ func (q *Queue) Close() error {
 	return err
 }
 
+// closing makes ErrClosed of what an operation met with because the queue was closed
+// beside it.
+func (q *Queue) closing(err *error) {
+	if *err != nil && q.ctx.Err() != nil && !errors.Is(*err, ErrClosed) {
+		*err = fmt.Errorf("%w: %w", ErrClosed, *err)
+	}
+}
+
 // background is for what Close waits for. After that it is left: nothing depends on
 // its being done.
 func (q *Queue) background(f func()) {

@@ -22,7 +22,8 @@ var (
 //
 // The error is [ErrNotFound] if nobody holds the job, [ErrBusy] if as many wait as may,
 // [ErrTooLarge], [ErrName] or one of NATS, with which it may have come through.
-func (q *Queue) Signal(ctx context.Context, id string, data []byte) error {
+func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) {
+	defer q.closing(&err)
 	to, err := q.build(signalSubject, id)
 	switch {
 	case err != nil:

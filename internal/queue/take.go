@@ -276,7 +276,8 @@ func (q *Queue) beat() {
 // executor was lost after the start, or that has lost Options.MaxLosses of them.
 //
 // The error is [ErrClosed], the context's, or one of NATS.
-func (q *Queue) Take(ctx context.Context) (*Delivery, error) {
+func (q *Queue) Take(ctx context.Context) (_ *Delivery, err error) {
+	defer q.closing(&err)
 	if err := q.startTaking(ctx); err != nil {
 		return nil, err
 	}
