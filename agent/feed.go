@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -391,7 +392,7 @@ func ceilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / t
 // pause hands over the calls that wait.
 func (s *Session) pause() *Step {
 	step := &Step{Usage: s.Usage()}
-	for _, n := range slices.Sorted(keysOf(s.feed.open)) {
+	for _, n := range slices.Sorted(maps.Keys(s.feed.open)) {
 		step.Calls = append(step.Calls, s.shown(s.feed.open[n]))
 	}
 	return s.setStep(step)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/glovebox-dev/glovebox/agent/store"
 	"github.com/glovebox-dev/glovebox/internal/journal"
-	"github.com/glovebox-dev/glovebox/js"
 )
 
 // AcquireOptions say what a session of a store gets.
@@ -273,6 +272,3 @@ func (p *Pool) Sessions(ctx context.Context, owner string) ([]store.Info, error)
 func newResidents(most int) *residents {
 	return &residents{most: most, byKey: map[store.Key]*list.Element{}, order: list.New(), owners: map[string]int64{}}
 }
-
-// runtimeOf is for tests: whether a guest is the one that was there before.
-func (s *Session) runtimeOf() *js.Runtime { return s.rt }

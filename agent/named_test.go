@@ -14,6 +14,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/agent/store"
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/js"
 )
 
 func acquire(t testing.TB, p *Pool, k store.Key, o AcquireOptions) *Session {
@@ -289,3 +290,7 @@ func TestDurableStore(t *testing.T) {
 		}
 	}
 }
+
+// runtimeOf is the guest, nil where it was given up: to see whether it is the one that
+// was there before.
+func (s *Session) runtimeOf() *js.Runtime { return s.rt }

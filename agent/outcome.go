@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -99,7 +100,7 @@ func (s *Session) settle(kind, hash string, value js.Value, why error) (*Step, e
 	f := s.feed
 	s.setStep(nil)
 	r := &Result{Value: value, Output: f.output.String(), Truncated: f.cut}
-	for _, n := range slices.Sorted(keysOf(f.open)) {
+	for _, n := range slices.Sorted(maps.Keys(f.open)) {
 		c := f.open[n]
 		r.Dropped = append(r.Dropped, s.shown(c))
 		if err := s.append(journal.Record{Type: journal.TypeAnswer, Meta: &journal.Answer{Call: n, Failure: &journal.Failure{

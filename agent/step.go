@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -76,8 +74,6 @@ type finished struct {
 	value js.Value
 	err   error
 }
-
-func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
 func (s *Session) callID(c *openCall) string { return fmt.Sprintf("%d.%s", c.n, s.epoch) }
 
