@@ -163,8 +163,9 @@ func treeV1(sys *system, controller string, entries []entry, mounts []mount) (*h
 // writableV1 tells whether <dir>/glovebox can be used: it is there and ours to write
 // to, or it is not there and can be made.
 func writableV1(sys *system, dir string) bool {
-	if base := filepath.Join(dir, baseName); sys.exists(base) {
-		return sys.access(base) == nil
+	// One question: between two of them another instance's end could remove it.
+	if err := sys.access(filepath.Join(dir, baseName)); !errors.Is(err, unix.ENOENT) {
+		return err == nil
 	}
 	return sys.access(dir) == nil
 }

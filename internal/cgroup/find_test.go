@@ -320,3 +320,30 @@ func TestRemedyNamesAllTrees(t *testing.T) {
 		}
 	}
 }
+
+// TestFindBesideAnEnd: where the last other instance ends while one begins, and takes
+// the common directory along, the groups are as usable as before.
+//
+// proves part of X-05
+func TestFindBesideAnEnd(t *testing.T) {
+	f := newFake(t, "4:memory:/a\n3:cpu,cpuacct:/a\n2:pids:/a\n", v1Mounts("rw", "memory", "cpu,cpuacct", "pids"))
+	f.v1Dirs("memory/a/glovebox", "cpu,cpuacct/a/glovebox", "pids/a/glovebox")
+	for _, top := range []string{"memory", "cpu,cpuacct", "pids"} {
+		f.denied["/sys/fs/cgroup/"+top] = true
+	}
+	sys := f.system()
+	access := sys.access
+	sys.access = func(path string) error {
+		if filepath.Base(path) == baseName {
+			_ = os.Remove(path) // by the other one, at this very moment
+		}
+		return access(path)
+	}
+	h, err := find(sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Missing()) != 0 {
+		t.Errorf("missing %q", h.Missing())
+	}
+}

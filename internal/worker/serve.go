@@ -378,10 +378,11 @@ func keep(m *wire.Answer) *wire.Answer {
 // to ask again before it has done with the last time (VMTraps), which on a machine
 // with more workers than processors is only a matter of how soon.
 func (s *server) arm(d time.Duration) {
-	s.limit = limit{end: time.Now().Add(d), every: min(d, max(d/4, leastAsked))}
+	s.limit = limit{end: time.Now().Add(d), every: d / min(max(d/leastAsked, 1), 4)}
 	s.watch()
 }
 
+// leastAsked is the least time between two questions, unless the limit is shorter.
 const leastAsked = 250 * time.Millisecond
 
 // watch has the engine ask. It wakes a thread each time that the engine is
