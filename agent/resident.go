@@ -26,12 +26,11 @@ type residents struct {
 	closed bool
 }
 
-// resident is one session that was released. Without a guest it is a count alone.
+// resident is one session that was released. Without a guest it is a head alone.
 type resident struct {
 	key   store.Key
-	count uint64 // of its records
-	chain journal.Head
-	rt    *js.Runtime // nil: given up
+	head  journal.Head // where its journal ended
+	rt    *js.Runtime  // nil: given up
 	feed  *feed
 	tools *ToolSet
 	tool  string // hash of its catalog
@@ -72,7 +71,7 @@ func (r *residents) waits(more int) int {
 // put keeps the guest of a session for a while.
 func (r *residents) put(s *Session, stay time.Duration) {
 	head := s.w.Head()
-	one := &resident{key: s.key, count: head.Count, chain: head, rt: s.rt, feed: s.feed, tools: s.tools, tool: s.catalog.hash}
+	one := &resident{key: s.key, head: head, rt: s.rt, feed: s.feed, tools: s.tools, tool: s.catalog.hash}
 	if s.rt == nil {
 		one.feed, one.tools = nil, nil
 	}
@@ -109,7 +108,7 @@ func (r *residents) put(s *Session, stay time.Duration) {
 }
 
 // quit takes the guest of a resident away and returns what is to be dropped; its
-// count stays.
+// head stays.
 func (r *residents) quit(one *resident) *resident {
 	if one.rt == nil {
 		return nil
@@ -207,7 +206,7 @@ func (one *resident) drop() {
 
 // older tells whether a session ends before where it was when it was released here.
 func (one *resident) older(h journal.Head) bool {
-	return one != nil && h.Count < one.count && h.Session == one.chain.Session
+	return one != nil && h.Count < one.head.Count && h.Session == one.head.Session
 }
 
 // older is that of what is known of a session.
@@ -220,5 +219,5 @@ func (r *residents) older(k store.Key, h journal.Head) bool {
 
 // fits tells whether the guest is that of a session that was loaded.
 func (one *resident) fits(s *Session) bool {
-	return one != nil && one.rt != nil && one.rt.Alive() && one.chain == s.w.Head() && one.tool == s.catalog.hash
+	return one != nil && one.rt != nil && one.rt.Alive() && one.head == s.w.Head() && one.tool == s.catalog.hash
 }

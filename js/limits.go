@@ -15,6 +15,8 @@ import (
 type Limits struct {
 	// TimeoutMS ends an evaluation with an error that the guest cannot catch; the
 	// runtime survives it. Default 5,000.
+	// The engine looks after each quarter of it, or 250 ms if that is more, of processor
+	// time: on a machine that gives the worker little of it HardMS may come first.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// HardMS is when the worker is killed: what does not stop at TimeoutMS, such as
 	// a function of the engine that never looks. While a function of the host
