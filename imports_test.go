@@ -90,6 +90,7 @@ gate:                api preflight internal/termtext
 tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
+internal/credential: golang.org/x/sys/...
 internal/keyring:
 internal/journal:    internal/keyring internal/strictjson
 internal/jsonschema: internal/strictjson
