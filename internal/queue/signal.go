@@ -51,6 +51,10 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 // closed.
 func (d *Delivery) Signals() <-chan []byte { return d.signals }
 
+// Admit has f judge every signal before it is taken: one for which it says false is
+// answered with [ErrBusy]. It is called one signal at a time and must not wait.
+func (d *Delivery) Admit(f func([]byte) bool) { d.admit.Store(&f) }
+
 // listen takes the signals for a job, until the delivery is over.
 func (d *Delivery) listen() error {
 	on, err := d.q.build(signalSubject, d.Job.ID)
@@ -64,6 +68,10 @@ func (d *Delivery) listen() error {
 	}
 	d.heard, err = d.q.nc.Subscribe(on.s, func(m *nats.Msg) {
 		answer := signalTaken
+		if f := d.admit.Load(); f != nil && !(*f)(m.Data) {
+			_ = m.Respond(signalBusy)
+			return
+		}
 		select {
 		case d.signals <- m.Data:
 		default:

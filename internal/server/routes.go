@@ -1,0 +1,32 @@
+package server
+
+import "net/http"
+
+// route is one method of one path. The OpenAPI document is made of these.
+type route struct {
+	method, path string
+	handle       func(*Server, http.ResponseWriter, *request) error
+	// body is what the body is decoded into, nil for a request without one.
+	body func() any
+	// streams says that a page of another origin must not even read it.
+	streams bool
+	// owner says that the owner's token is needed.
+	owner bool
+	doc   doc
+}
+
+// doc is what the OpenAPI document says of a route.
+type doc struct {
+	id, summary, text string
+	params            []param
+	answers           map[int]any // by status: an example of the type, or nil for none
+	media             string      // of the answers, if not JSON
+}
+
+// param is a parameter of the query or a header.
+type param struct{ name, in, text string }
+
+// routes are all that the service answers.
+func routes() []*route {
+	return append(append(runRoutes(), controlRoutes()...), infoRoutes()...)
+}

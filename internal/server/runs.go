@@ -1,0 +1,243 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/credential"
+	"github.com/glovebox-dev/glovebox/internal/executor"
+	"github.com/glovebox-dev/glovebox/internal/queue"
+	"github.com/glovebox-dev/glovebox/internal/strictjson"
+)
+
+// IdempotencyHeader makes a submission that is sent twice one run.
+const IdempotencyHeader = "Idempotency-Key"
+
+func runRoutes() []*route {
+	return []*route{
+		{method: "POST", path: "/v1/runs", handle: (*Server).submit, body: func() any { return new(api.Submission) }, doc: doc{
+			id: "createRun", summary: "Run a program", text: "Accepts a program into the queue. With wait the answer comes when the run has ended, or when that time is over.",
+			params: []param{
+				{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"},
+				{IdempotencyHeader, "header", "16 to 64 of A-Z a-z 0-9 _ -: the same one from the same client with the same body is the same run"},
+			},
+			answers: map[int]any{200: api.Run{}, 202: api.Run{}}}},
+		{method: "GET", path: "/v1/runs/{id}", handle: (*Server).status, doc: doc{
+			id: "getRun", summary: "A run's state, and its result", text: "Whoever knows the id may read. With wait the answer comes when the run has ended, or when that time is over.",
+			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}}}},
+		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
+			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil}}},
+	}
+}
+
+// submit accepts a program.
+func (s *Server) submit(w http.ResponseWriter, r *request) error {
+	wait, err := s.wait(r)
+	if err != nil {
+		return err
+	}
+	if s.draining.Load() {
+		return queue.ErrClosed
+	}
+	sub := r.body.(*api.Submission)
+	if err := s.o.Box.Judge(r.Context(), sub.Program); err != nil {
+		return err
+	}
+	id, err := s.runID(r)
+	if err != nil {
+		return err
+	}
+	if err := s.enqueue(r, id, sub); err != nil {
+		return err
+	}
+	run := &known{Run: api.Run{ID: id, OwnerToken: s.o.Secret.Derive(credential.Owner, id)}}
+	if err := s.await(r.Context(), run, wait); err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if run.State != api.RunFinished {
+		code = http.StatusAccepted
+		w.Header().Set("Location", "/v1/runs/"+id)
+	}
+	return s.answer(w, code, run)
+}
+
+// wait is what the query says of waiting; there is nothing else that it may say.
+func (s *Server) wait(r *request) (time.Duration, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return 0, refusal(api.CodeBadRequest, "the query cannot be read")
+	}
+	for name := range query {
+		if name != "wait" {
+			return 0, refusal(api.CodeBadRequest, "the query may say wait and nothing else")
+		}
+	}
+	values := query["wait"]
+	if len(values) == 0 {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(values[0])
+	if err != nil || wait < 0 || wait > s.o.MaxWait || len(values) > 1 {
+		return 0, &api.ServiceError{Code: api.CodeBadField, Field: "wait", Message: "wait: must be one duration from 0s to " + s.o.MaxWait.String()}
+	}
+	return wait, nil
+}
+
+// runID is a new id, or the one that the client's Idempotency-Key stands for.
+func (s *Server) runID(r *request) (string, error) {
+	values := r.Header.Values(IdempotencyHeader)
+	if len(values) == 0 {
+		return credential.Run.New(), nil
+	}
+	key := values[0]
+	if len(values) > 1 || len(key) < 16 || queue.CheckToken(key) != nil {
+		return "", &api.ServiceError{Code: api.CodeBadField, Field: IdempotencyHeader, Message: IdempotencyHeader + ": must be 16 to 64 of A-Z a-z 0-9 _ -"}
+	}
+	return s.o.Secret.Derive(credential.Run, "idempotency", s.client(r), key), nil
+}
+
+// client is who asks, as a token.
+func (s *Server) client(*request) string { return "anybody" }
+
+// enqueue puts a submission into the queue.
+func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
+	program, err := json.Marshal(sub.Program)
+	if err != nil {
+		return err
+	}
+	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Webhook: sub.Webhook, Source: s.o.Secret.Hash("program", string(program))})
+	if err != nil {
+		return err
+	}
+	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: s.client(r), Program: program, Note: note})
+	switch {
+	case errors.Is(err, queue.ErrExists):
+		return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+	case errors.Is(err, queue.ErrBacklog):
+		e := refusal(api.CodeBacklog, "as many runs wait as may")
+		e.RetryAfterMS = 1000
+		return e
+	case errors.Is(err, queue.ErrTooLarge):
+		return refusal(api.CodeTooLarge, "the program is too large")
+	}
+	return err
+}
+
+// known is what is known of a run: an api.Run whose result stays as it is stored.
+type known struct {
+	api.Run
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// await fills in where a run is, waiting for its end for a while.
+func (s *Server) await(ctx context.Context, run *known, wait time.Duration) error {
+	run.APIVersion = api.Version
+	if wait > 0 {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		e, err := s.o.Queue.Wait(ctx, run.ID)
+		if err == nil {
+			return s.finished(ctx, run, e)
+		}
+		if ctx.Err() == nil {
+			return err
+		}
+	}
+	st, err := s.o.Queue.Status(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	run.Losses = st.Losses
+	switch st.State {
+	case queue.Finished:
+		e, err := s.o.Queue.Wait(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		return s.finished(ctx, run, e)
+	case queue.Begun:
+		run.State = api.RunRunning
+	default:
+		run.State, run.Position = api.RunQueued, &st.Position
+	}
+	return nil
+}
+
+// finished fills in the result.
+func (s *Server) finished(ctx context.Context, run *known, e queue.Event) (err error) {
+	run.State = api.RunFinished
+	run.Result, err = s.o.Queue.Data(ctx, run.ID, e)
+	return err
+}
+
+// status tells where a run is.
+func (s *Server) status(w http.ResponseWriter, r *request) error {
+	wait, err := s.wait(r)
+	if err != nil {
+		return err
+	}
+	run := &known{Run: api.Run{ID: r.run}}
+	if err := s.await(r.Context(), run, wait); err != nil {
+		return err
+	}
+	return s.answer(w, http.StatusOK, run)
+}
+
+// artifact sends a file. It is a download, of no type and from nowhere: what a guest
+// made is never part of a page.
+func (s *Server) artifact(w http.ResponseWriter, r *request) error {
+	name := r.PathValue("name")
+	data, err := s.o.Queue.Result(r.Context(), r.run)
+	if errors.Is(err, queue.ErrRunning) {
+		return refusal(api.CodeConflict, "the run has not ended")
+	}
+	if err != nil {
+		return err
+	}
+	var result api.Result
+	if err := strictjson.Decode(data, &result, strictjson.Options{MaxBytes: queue.MaxObject}); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(result.Artifacts, func(a api.Artifact) bool { return a.Name == name }) {
+		return refusal(api.CodeNotFound, "the run has no such artifact")
+	}
+	o, err := s.o.Queue.Runs().Get(r.Context(), r.run, executor.ArtifactObject(name))
+	if err != nil {
+		return err
+	}
+	file, err := io.ReadAll(o)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/octet-stream")
+	head.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+	head.Set("Content-Disposition", "attachment; filename*=UTF-8''"+rfc8187(name[strings.LastIndexByte(name, '/')+1:]))
+	head.Set("ETag", `"`+o.SHA256+`"`)
+	return send(w, http.StatusOK, file)
+}
+
+// rfc8187 is a file's name as the value of a header's extended parameter; see RFC 8187.
+func rfc8187(name string) string {
+	const attr = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~"
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if strings.IndexByte(attr, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
+		}
+	}
+	return b.String()
+}

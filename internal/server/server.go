@@ -1,0 +1,155 @@
+// Package server is the service over HTTP: it judges requests, lets submissions into
+// the queue, and tells what comes of runs, at once, by events or over a WebSocket. It
+// runs nothing itself; see package executor.
+//
+// routes.go lists every path, guard.go what each request must be before a handler
+// sees it.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/credential"
+	"github.com/glovebox-dev/glovebox/internal/queue"
+)
+
+// Options of a Server. Queue, Box and Secret are needed; zero values of the others
+// are the defaults.
+type Options struct {
+	Queue  *queue.Queue
+	Box    *glovebox.Box
+	Secret *credential.Secret
+	// Hosts are what a Host header may be, beside the address that is listened on and
+	// localhost with its port: NAME or NAME:PORT.
+	Hosts []string
+	// Origins are what an Origin header may be, beside the service's own: https://NAME.
+	// Their pages may call the service (CORS).
+	Origins []string
+	// MaxBody is the longest body; zero means 8 MiB.
+	MaxBody int64
+	// MaxWait is the longest ?wait; zero means a minute.
+	MaxWait time.Duration
+	// MaxConns is how many connections are open at once; zero means 1024.
+	MaxConns int
+	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
+	Slots, Backlog, InFlight, Sockets int
+	Retention                         time.Duration
+	// Running is how many runs run at this moment.
+	Running func() int
+	// Log gets one line a request, without what is in it. Nil means silence.
+	Log *slog.Logger
+	// Version is what the service says of itself.
+	Version string
+}
+
+// Bounds of connections.
+const (
+	headTimeout = 5 * time.Second
+	bodyTimeout = 20 * time.Second
+	idleTimeout = time.Minute
+	sendTimeout = 15 * time.Second // of one answer or message to a client who does not read
+	maxHead     = 16 << 10
+)
+
+// Server answers requests. It is safe for concurrent use.
+type Server struct {
+	o        Options
+	routes   []*route
+	mux      *http.ServeMux
+	names    names
+	started  time.Time
+	draining atomic.Bool
+	ctx      context.Context // of everything that waits
+	end      context.CancelFunc
+}
+
+// New makes a Server for listeners of these addresses.
+func New(o Options, addrs ...net.Addr) (*Server, error) {
+	if o.MaxBody == 0 {
+		o.MaxBody = 8 << 20
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = time.Minute
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 1024
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, started: time.Now(), routes: routes()}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	var err error
+	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {
+		return nil, err
+	}
+	s.mux = http.NewServeMux()
+	for _, r := range s.routes {
+		s.mux.Handle(r.method+" "+r.path, s.endpoint(r))
+	}
+	return s, nil
+}
+
+// Serve answers on a listener until [Server.Close]. With a TLS configuration the
+// listener's connections are TLS. It speaks HTTP/1.1 alone.
+func (s *Server) Serve(l net.Listener, config *tls.Config) error {
+	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
+	http1.SetHTTP1(true)
+	srv := &http.Server{Handler: s, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+		ErrorLog: log.New(io.Discard, "", 0)}
+	defer context.AfterFunc(s.ctx, func() { _ = srv.Close() })()
+	l = &limitListener{Listener: l, places: make(chan struct{}, s.o.MaxConns)}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Drain refuses submissions from now on, and says so to /readyz.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Close ends every connection.
+func (s *Server) Close() { s.end() }
+
+// limitListener bounds the connections that are open at once.
+type limitListener struct {
+	net.Listener
+	places chan struct{}
+}
+
+func (l *limitListener) Accept() (net.Conn, error) {
+	l.places <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &limitedConn{Conn: c, leave: func() { <-l.places }}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	left  atomic.Bool
+	leave func()
+}
+
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close()
+	if c.left.CompareAndSwap(false, true) {
+		c.leave()
+	}
+	return err
+}
