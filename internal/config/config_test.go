@@ -111,7 +111,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Each refusal says where the value was written, the value, and what it must be.
+// Each refusal says where the value was written, the value, and what it must be. It is
+// long because of its table.
 func TestRefused(t *testing.T) {
 	flag := func(name, value string) config.Sources {
 		return config.Sources{Flags: map[string][]string{name: {value}}}
