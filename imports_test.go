@@ -45,6 +45,8 @@ internal/wire:
 internal/jstoken:
 tests internal/jstoken: js
 internal/warm:       golang.org/x/sys/...
+internal/units:
+internal/ownfile:    internal/units golang.org/x/sys/...
 internal/strays:     golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
 internal/attest:     api internal/cellproto golang.org/x/sys/...
@@ -91,6 +93,7 @@ tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
 internal/credential: golang.org/x/sys/...
+internal/config:     api internal/credential internal/ownfile internal/strictjson internal/units
 internal/keyring:
 internal/journal:    internal/keyring internal/strictjson
 internal/jsonschema: internal/strictjson
@@ -111,7 +114,7 @@ internal/service:    . api internal/credential internal/executor internal/queue 
 internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
 internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
 tests internal/mcpserver: github.com/google/jsonschema-go/...
-cmd/glovebox:        agent internal/mcpserver
+cmd/glovebox:        agent internal/mcpserver internal/config internal/ownfile internal/units
 tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 tests .:             agent agent/store js preflight
