@@ -10,8 +10,8 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
@@ -27,13 +27,13 @@ type Options struct {
 	// 0700, and belongs to one service at a time.
 	Dir   string
 	Queue queue.Options    // Dir, MaxJobs and Log are filled in
-	Box   glovebox.Options // MaxLimits are lowered to those of a service
+	Box   glovebox.Options // fields of MaxLimits that are zero are those of a service
 	// Server has what is said of requests; Queue, Box and Secret are filled in.
 	Server server.Options
 	// Slots run at once (two for each processor), Backlog may wait besides (64).
 	Slots, Backlog int
 	Listeners      []net.Listener
-	TLS            *tls.Config
+	Certificates   *Certificates // nil: without TLS
 	Log            *slog.Logger
 }
 
@@ -77,13 +77,15 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.box, err = glovebox.New(s.boxOptions()); err != nil {
+	s.o.Box = s.boxOptions()
+	if s.box, err = glovebox.New(s.o.Box); err != nil {
 		return nil, err
 	}
 	s.executor = executor.Start(executor.Options{Queue: s.queue, Box: s.box, Slots: s.o.Slots, Log: s.o.Log})
 	so := o.Server
 	so.Queue, so.Box, so.Secret, so.Log = s.queue, s.box, secret, s.o.Log
 	so.Slots, so.Backlog, so.Running = s.o.Slots, s.o.Backlog, s.executor.Running
+	so.Ceilings, so.Warnings = s.o.Box.MaxLimits, s.warnings()
 	var addrs []net.Addr
 	for _, l := range o.Listeners {
 		addrs = append(addrs, l.Addr())
@@ -91,15 +93,19 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if s.server, err = server.New(so, addrs...); err != nil {
 		return nil, err
 	}
+	var secure *tls.Config
+	if o.Certificates != nil {
+		secure = o.Certificates.config()
+	}
 	for _, l := range o.Listeners {
-		s.serving.Go(func() { s.failed <- s.server.Serve(l, o.TLS) })
+		s.serving.Go(func() { s.failed <- s.server.Serve(l, secure) })
 	}
 	return s, nil
 }
 
 func (s *Service) boxOptions() glovebox.Options {
 	b := s.o.Box
-	b.MaxLimits = api.ServiceMaxLimits(runtime.NumCPU()).Lower(b.MaxLimits)
+	b.MaxLimits = b.MaxLimits.Over(api.ServiceMaxLimits(runtime.NumCPU()))
 	b.MaxCells = max(b.MaxCells, s.o.Slots+2)
 	b.Logger = s.o.Log
 	return b
@@ -108,8 +114,32 @@ func (s *Service) boxOptions() glovebox.Options {
 // Failed says why a listener is answered no more.
 func (s *Service) Failed() <-chan error { return s.failed }
 
-// Status is what the host enforces.
-func (s *Service) Status() api.Status { return s.box.Status() }
+// Status is what the host enforces, with warnings of the service's own.
+func (s *Service) Status() api.Status {
+	st := s.box.Status()
+	st.Warnings = append(slices.Clone(st.Warnings), s.warnings()...)
+	return st
+}
+
+func (s *Service) warnings() []string {
+	if s.queue.Insecure() {
+		return []string{"queue: the NATS server is used without TLS or credentials, as nats_insecure says"}
+	}
+	return nil
+}
+
+// Err says what keeps the service from taking submissions: nil, or the queue's reason.
+// After [queue.ErrFull] the service has to be closed and opened again when there is
+// room; nothing that was accepted is lost.
+func (s *Service) Err() error { return s.queue.Err() }
+
+// Reload reads the files of the certificates again.
+func (s *Service) Reload() error {
+	if s.o.Certificates == nil {
+		return nil
+	}
+	return s.o.Certificates.Reload()
+}
 
 // Drain takes no submission and no job any more, and returns when no run is left, or
 // with the context's cause.
@@ -142,6 +172,3 @@ func (s *Service) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// DrainTime is how long a service waits for its runs to end, when it is told to.
-const DrainTime = 70 * time.Second
