@@ -11,7 +11,9 @@ import (
 
 func TestJudge(t *testing.T) {
 	const user = 1000
-	stat := func(uid, gid, mode uint32) *unix.Stat_t { return &unix.Stat_t{Uid: uid, Gid: gid, Mode: mode, Size: 10} }
+	stat := func(uid, gid, mode uint32) *unix.Stat_t {
+		return &unix.Stat_t{Uid: uid, Gid: gid, Mode: mode, Size: 10}
+	}
 	for _, c := range []struct {
 		name   string
 		st     *unix.Stat_t
