@@ -117,6 +117,9 @@ internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/ima
 tests internal/mcpserver: github.com/google/jsonschema-go/...
 cmd/glovebox:        agent internal/mcpserver internal/config internal/ownfile internal/units
 cmd/glovebox:        internal/queue internal/service github.com/coreos/go-systemd/v22/...
+internal/telemetry:  api internal/credential golang.org/x/sys/...
+internal/telemetry:  github.com/prometheus/client_golang/... github.com/prometheus/client_model/go github.com/prometheus/common/expfmt
+tests internal/telemetry: github.com/prometheus/common/model
 tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 tests .:             agent agent/store js preflight
@@ -178,6 +181,7 @@ never internal/queue: net/http
 fence github.com/coder/websocket/...: nowhere
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/coreos/go-systemd/...: cmd/glovebox
+fence github.com/prometheus/...: internal/telemetry
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 

@@ -128,7 +128,7 @@ func (e *Executor) hold(d *queue.Delivery) {
 	if e.o.Taken != nil {
 		e.o.Taken(d.Job)
 	}
-	r := &run{e: e, d: d, log: e.o.Log.With("run", d.Job.ID)}
+	r := &run{e: e, d: d, log: e.o.Log.With("run", d.Job.ID), running: make(chan *glovebox.Running, 1)}
 	result, err := r.run()
 	if err != nil {
 		r.log.Error("executor: a run was given up", "error", err)
