@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	so := o.Server
 	so.Queue, so.Box, so.Secret, so.Log = s.queue, s.box, secret, s.o.Log
 	so.Slots, so.Backlog, so.Running = s.o.Slots, s.o.Backlog, s.executor.Running
-	so.Ceilings, so.Warnings = s.o.Box.MaxLimits, s.warnings()
+	so.Ceilings, so.Warnings = s.o.Box.MaxLimits, s.Warnings()
 	var addrs []net.Addr
 	for _, l := range o.Listeners {
 		addrs = append(addrs, l.Addr())
@@ -117,11 +117,12 @@ func (s *Service) Failed() <-chan error { return s.failed }
 // Status is what the host enforces, with warnings of the service's own.
 func (s *Service) Status() api.Status {
 	st := s.box.Status()
-	st.Warnings = append(slices.Clone(st.Warnings), s.warnings()...)
+	st.Warnings = append(slices.Clone(st.Warnings), s.Warnings()...)
 	return st
 }
 
-func (s *Service) warnings() []string {
+// Warnings are what an operator has allowed and should know.
+func (s *Service) Warnings() []string {
 	if s.queue.Insecure() {
 		return []string{"queue: the NATS server is used without TLS or credentials, as nats_insecure says"}
 	}
