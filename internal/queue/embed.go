@@ -144,7 +144,13 @@ type serverLog struct{ log *slog.Logger }
 func (l serverLog) Noticef(string, ...any)        {}
 func (l serverLog) Debugf(string, ...any)         {}
 func (l serverLog) Tracef(string, ...any)         {}
-func (l serverLog) Warnf(format string, v ...any) { l.log.Warn("queue: " + fmt.Sprintf(format, v...)) }
+func (l serverLog) Warnf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	if strings.HasPrefix(text, "Plaintext passwords") { // in no file, and random
+		return
+	}
+	l.log.Warn("queue: " + text)
+}
 func (l serverLog) Errorf(format string, v ...any) {
 	l.log.Error("queue: " + fmt.Sprintf(format, v...))
 }
