@@ -105,6 +105,9 @@ internal/patience:
 agent/store:         api internal/patience golang.org/x/sys/...
 agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.go/...
 internal/queue:      api golang.org/x/sys/... github.com/nats-io/nats.go/... github.com/nats-io/nats-server/v2/server
+internal/budget:     golang.org/x/sys/...
+internal/admission:  api internal/credential internal/queue
+tests internal/admission: github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
