@@ -25,6 +25,8 @@ type run struct {
 	log  *slog.Logger
 	note Note
 	in   *input
+
+	language string
 	// running gets the program, once.
 	running chan *glovebox.Running
 }
@@ -41,6 +43,10 @@ func (r *run) run() (*api.Result, error) {
 	var p api.Program
 	if err := r.decode(&p); err != nil {
 		return failed("decode", err), nil
+	}
+	r.language = p.Language
+	if r.e.o.Taken != nil {
+		r.e.o.Taken(r.d.Job, r.d.Losses(), r.note)
 	}
 	limits, err := r.e.o.Box.Limits(p)
 	if err != nil {

@@ -121,7 +121,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: r.run}}
-	if err := s.await(r.Context(), run, 0); err != nil {
+	if err := s.await(r, run, 0); err != nil {
 		return err
 	}
 	if run.State == api.RunFinished {

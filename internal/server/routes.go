@@ -1,6 +1,9 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // route is one method of one path. The OpenAPI document is made of these.
 type route struct {
@@ -10,10 +13,18 @@ type route struct {
 	body func() any
 	// streams says that a page of another origin must not even read it.
 	streams bool
-	// owner says that the owner's token is needed.
-	owner bool
-	doc   doc
+	// owner says that the owner's token is needed, operator that the operator's is.
+	owner, operator bool
+	// open says that it is for everybody, also of a private installation.
+	open bool
+	doc  doc
 }
+
+// pattern is the route as http.ServeMux writes it.
+func (r *route) pattern() string { return r.method + " " + r.path }
+
+// noRoute is the pattern of a request that has none.
+const noRoute = "none"
 
 // doc is what the OpenAPI document says of a route.
 type doc struct {
@@ -28,5 +39,5 @@ type param struct{ name, in, text string }
 
 // routes are all that the service answers.
 func routes() []*route {
-	return append(append(runRoutes(), controlRoutes()...), infoRoutes()...)
+	return slices.Concat(runRoutes(), controlRoutes(), keyRoutes(), infoRoutes())
 }
