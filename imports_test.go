@@ -114,14 +114,17 @@ tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
 internal/server:     . api gate internal/admission internal/budget internal/credential internal/executor internal/queue internal/strictjson internal/telemetry golang.org/x/sys/...
 internal/service:    . api internal/admission internal/budget internal/credential internal/executor internal/queue internal/server internal/strictjson internal/telemetry golang.org/x/sys/...
+internal/server:     . api gate internal/credential internal/executor internal/queue internal/strictjson golang.org/x/sys/...
+internal/service:    . api internal/credential internal/executor internal/queue internal/server
+internal/service:    internal/config internal/ownfile
 internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
 internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
 tests internal/mcpserver: github.com/google/jsonschema-go/...
 cmd/glovebox:        agent internal/mcpserver internal/config internal/ownfile internal/units
+cmd/glovebox:        internal/queue internal/service github.com/coreos/go-systemd/v22/...
 internal/telemetry:  api internal/credential golang.org/x/sys/...
 internal/telemetry:  github.com/prometheus/client_golang/... github.com/prometheus/client_model/go github.com/prometheus/common/expfmt
 tests internal/telemetry: github.com/prometheus/common/model
-cmd/glovebox:        agent internal/mcpserver
 tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 tests .:             agent agent/store js preflight
@@ -182,6 +185,7 @@ never agent/store: net net/http
 never internal/queue: net/http
 fence github.com/coder/websocket/...: nowhere
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
+fence github.com/coreos/go-systemd/...: cmd/glovebox
 fence github.com/prometheus/...: internal/telemetry
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `

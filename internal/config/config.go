@@ -108,7 +108,6 @@ const (
 // Headers in which a proxy may say whose request it passes on.
 const (
 	HeaderForwardedFor = "X-Forwarded-For"
-	HeaderForwarded    = "Forwarded"
 	HeaderRealIP       = "X-Real-IP"
 )
 

@@ -70,21 +70,14 @@ type group struct {
 
 // defaults fills a Config with the values of the table's last column.
 func defaults(m Machine) *Config {
-	ceilings := api.MaxLimits(m.Cores, m.Memory).Lower(serviceCeilings)
+	ceilings := api.MaxLimits(m.Cores, m.Memory).Lower(api.ServiceMaxLimits(m.Cores))
 	return &Config{
 		Addr: "127.0.0.1:8080", ProxyHeader: HeaderForwardedFor, Connections: 1000,
 		Data: m.Data, NATSReplicas: 1, Space: "glovebox", Fsync: FsyncInterval, Retention: 24 * time.Hour, MaxStore: 10 << 30, MinFree: 256 << 20,
 		Slots: 2 * m.Cores, Backlog: 64, InFlight: 8, Sockets: 10, MaxBody: 8 << 20, MaxWait: time.Minute, MaxLimits: ceilings,
 		Quotas: Auto, QuotaRuns: 20, QuotaKeyRuns: 200, QuotaKeys: 5, KeyTTL: 90 * 24 * time.Hour,
-		Sandbox: "require", DrainTimeout: 30 * time.Second, LogFormat: LogText, LogLevel: "info",
+		Sandbox: "require", DrainTimeout: 70 * time.Second, LogFormat: LogText, LogLevel: "info",
 	}
-}
-
-// serviceCeilings are the most that programs of a service may ask for unless max_limits
-// says otherwise; per cents of processors are the machine's.
-var serviceCeilings = api.Limits{
-	WallMS: 60_000, CPUMS: 60_000, MemoryBytes: 1 << 30, Pids: 256, StdoutBytes: 4 << 20, StderrBytes: 4 << 20,
-	FileBytes: 256 << 20, OpenFiles: 1024, DiskBytes: 512 << 20, DiskFiles: 100_000,
 }
 
 // Machine is what defaults and bounds depend on.
@@ -133,8 +126,8 @@ func listening(c *Config) group {
 			kind: list{&c.AllowOrigins, "an origin such as https://example.com", checkOrigin}},
 		{name: "trusted_proxies", flag: "trusted-proxy", help: "`network` of proxies whose --proxy-header is believed, such as 10.0.0.0/8 (repeatable); without TLS a listener beyond loopback takes connections from them alone",
 			kind: networks{&c.TrustedProxies}},
-		{name: "proxy_header", help: "`header` in which trusted proxies say who asks: X-Forwarded-For, Forwarded or X-Real-IP",
-			kind: word{&c.ProxyHeader, []string{HeaderForwardedFor, HeaderForwarded, HeaderRealIP}}},
+		{name: "proxy_header", help: "`header` in which trusted proxies say who asks: X-Forwarded-For or X-Real-IP",
+			kind: word{&c.ProxyHeader, []string{HeaderForwardedFor, HeaderRealIP}}},
 		{name: "tls_cert", help: "PEM `file` with the certificates of TLS, the service's first; read again on SIGHUP and when it changes", kind: path(&c.TLSCert)},
 		{name: "tls_key", help: "PEM `file` with their key; nobody else may read it", kind: path(&c.TLSKey)},
 		{name: "connections", help: "`number` of connections that may be open at once", kind: count(&c.Connections, 10, 100_000)},
@@ -145,9 +138,9 @@ func clients(c *Config) group {
 	token := func(to *Secret) secret { return secret{to, "32 to 512 printable characters", checkSecret(32)} }
 	return group{"Clients", []*setting{
 		{name: "quotas", help: "`when` the hourly quotas are in force: on, off, or auto: beyond loopback and with --public", kind: word{&c.Quotas, []string{Auto, On, Off}}},
-		{name: "quota_runs", help: "`number` of runs an hour of a client without a key", kind: count(&c.QuotaRuns, 0, 1_000_000)},
-		{name: "quota_key_runs", help: "`number` of runs an hour of a key", kind: count(&c.QuotaKeyRuns, 0, 1_000_000)},
-		{name: "quota_keys", help: "`number` of keys that a client is given an hour", kind: count(&c.QuotaKeys, 0, 1_000_000)},
+		{name: "quota_runs", help: "`number` of runs an hour of a client without a key", kind: count(&c.QuotaRuns, 1, 2000)},
+		{name: "quota_key_runs", help: "`number` of runs an hour of a key", kind: count(&c.QuotaKeyRuns, 1, 2000)},
+		{name: "quota_keys", help: "`number` of keys that a client is given an hour", kind: count(&c.QuotaKeys, 1, 2000)},
 		{name: "key_ttl", help: "`time` that a key lives, in days or hours", kind: duration(&c.KeyTTL, time.Minute, 10*year)},
 		{name: "access_token", help: "`file` with the token that every request of a private installation needs", kind: token(&c.AccessToken)},
 		{name: "operator_token", help: "`file` with the operator's token: gbp_ and 64 of 0-9 a-f", kind: secret{&c.OperatorToken, "gbp_ and 64 of 0-9 a-f", checkOperator}},

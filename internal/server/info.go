@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/base64"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ func (s *Server) limits(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return s.answer(w, http.StatusOK, api.LimitsInfo{
-		Defaults: api.DefaultLimits(), CompileDefaults: api.DefaultCompileLimits(), Floors: api.MinLimits(), Ceilings: api.ServiceMaxLimits(runtime.NumCPU()),
+		Defaults: api.DefaultLimits(), CompileDefaults: api.DefaultCompileLimits(), Floors: api.MinLimits(), Ceilings: s.o.Ceilings,
 		BodyBytes: s.o.MaxBody, WaitMS: s.o.MaxWait.Milliseconds(), Slots: s.o.Slots, Backlog: s.o.Backlog, InFlight: s.o.InFlight, Sockets: s.o.Sockets,
 		Runs: runs, Keys: keys, RetentionMS: s.o.Retention.Milliseconds(), APIVersion: api.Version,
 	})
@@ -54,11 +53,9 @@ func (s *Server) limits(w http.ResponseWriter, r *request) error {
 func (s *Server) serviceStatus(w http.ResponseWriter, r *request) error {
 	st := api.ServiceStatus{Status: s.o.Box.Status(), Version: s.o.Version, Draining: s.draining.Load(), Slots: s.o.Slots, Backlog: s.o.Backlog,
 		UptimeMS: time.Since(s.started).Milliseconds()}
+	st.Warnings = append(slices.Clone(st.Warnings), s.o.Warnings...)
 	if s.o.Running != nil {
 		st.Running = s.o.Running()
-	}
-	if s.o.Queue.Insecure() {
-		st.Warnings = append(slices.Clip(st.Warnings), "the connection to NATS is not safe: --nats-insecure was said")
 	}
 	if r.client.Kind != admission.Operator {
 		st.Layers = slices.Clone(st.Layers)

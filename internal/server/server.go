@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
 	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
@@ -55,6 +56,9 @@ type Options struct {
 	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
 	Slots, Backlog, InFlight, Sockets int
 	Retention                         time.Duration
+	// Ceilings are the most that a program may ask for; Warnings go into the status.
+	Ceilings api.Limits
+	Warnings []string
 	// Running is how many runs run at this moment.
 	Running func() int
 	// Log gets one line a request, without what is in it. Nil means silence.
