@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -158,6 +159,10 @@ func ArtifactObject(name string) string { return "artifact/" + name }
 // finish writes the final event.
 func (r *run) finish(result *api.Result) ([]byte, error) {
 	result.ID = r.d.Job.ID
+	result.Evidence.Layers = slices.Clone(result.Evidence.Layers)
+	for i, l := range result.Evidence.Layers { // where this host has what is not for everybody who has an id
+		result.Evidence.Layers[i] = api.Layer{Name: l.Name, Applied: l.Applied}
+	}
 	if result.Verdict == api.Interrupted && result.Cause == "" {
 		result.Cause = CauseShutdown
 	}
