@@ -125,6 +125,9 @@ cmd/glovebox:        internal/queue internal/service github.com/coreos/go-system
 internal/telemetry:  api internal/credential golang.org/x/sys/...
 internal/telemetry:  github.com/prometheus/client_golang/... github.com/prometheus/client_model/go github.com/prometheus/common/expfmt
 tests internal/telemetry: github.com/prometheus/common/model
+internal/webhook:    api internal/credential internal/egress internal/queue internal/strictjson
+tests internal/webhook: internal/telemetry
+cmd/glovebox:        agent internal/mcpserver
 tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
 tests .:             agent agent/store js preflight
