@@ -117,6 +117,7 @@ internal/service:    . api internal/admission internal/budget internal/credentia
 internal/server:     . api gate internal/credential internal/executor internal/queue internal/strictjson golang.org/x/sys/...
 internal/service:    . api internal/credential internal/executor internal/queue internal/server
 internal/service:    internal/config internal/ownfile
+tests internal/server: internal/service github.com/getkin/kin-openapi/...
 internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
 internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
 tests internal/mcpserver: github.com/google/jsonschema-go/...
@@ -187,6 +188,7 @@ fence github.com/nats-io/nats-server/...: internal/queue bench tests
 never agent/store: net net/http
 never internal/queue: net/http
 fence github.com/coder/websocket/...: nowhere
+fence github.com/getkin/kin-openapi/...: tests
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/coreos/go-systemd/...: cmd/glovebox
 fence github.com/prometheus/...: internal/telemetry
