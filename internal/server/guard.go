@@ -12,16 +12,26 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/admission"
 )
 
 // request is a request that has passed the guard.
 type request struct {
 	*http.Request
-	id    string // names it in the log
-	route *route
-	run   string // the id in its path, of the right form
-	body  any    // decoded
-	raw   []byte // the body
+	id      string // names it in the log
+	route   *route
+	client  admission.Client
+	run     string   // the id in its path, of the right form
+	body    any      // decoded
+	raw     []byte   // the body
+	release []func() // what the request holds, until it is answered
+}
+
+// done gives back what the request holds.
+func (r *request) done() {
+	for _, f := range r.release {
+		f()
+	}
 }
 
 // refusal makes an error for a client.
@@ -87,10 +97,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Glovebox-Request-Id", id)
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, id))
 	began := time.Now()
-	pattern := "none"
+	pattern := noRoute
 	out := &statusWriter{ResponseWriter: w}
+	s.metrics.Began()
 	defer func() {
-		s.o.Log.Info("request", "id", id, "method", method(r.Method), "route", pattern, "status", out.status, "ms", float64(time.Since(began).Microseconds())/1e3)
+		took := time.Since(began)
+		s.metrics.Request(pattern, out.status, took, max(r.ContentLength, 0), out.sent)
+		s.o.Log.Info("request", "id", id, "method", method(r.Method), "route", pattern, "status", out.status, "ms", float64(took.Microseconds())/1e3)
 	}()
 	if err := s.judgeHead(r); err != nil {
 		s.refuse(out, r, err)

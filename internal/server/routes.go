@@ -16,10 +16,18 @@ type route struct {
 	body func() any
 	// streams says that a page of another origin must not even read it.
 	streams bool
-	// owner says that the owner's token is needed.
-	owner bool
-	doc   doc
+	// owner says that the owner's token is needed, operator that the operator's is.
+	owner, operator bool
+	// open says that it is for everybody, also of a private installation.
+	open bool
+	doc  doc
 }
+
+// pattern is the route as http.ServeMux writes it.
+func (r *route) pattern() string { return r.method + " " + r.path }
+
+// noRoute is the pattern of a request that has none.
+const noRoute = "none"
 
 // doc is what the OpenAPI document says of a route.
 type doc struct {
@@ -40,7 +48,7 @@ type param struct{ name, in, text string }
 
 // routes are all that the service answers.
 func routes() []*route {
-	return slices.Concat(runRoutes(), controlRoutes(), infoRoutes(), openapiRoutes())
+	return slices.Concat(runRoutes(), controlRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
 }
 
 // byID tells whether the path names something that may not exist.

@@ -16,7 +16,6 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
-
 // open starts a service on loopback.
 func open(t *testing.T, o service.Options) (*service.Service, string) {
 	t.Helper()
