@@ -57,8 +57,9 @@ check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the im
 	$(GO) run ./internal/ledger/gen -check
 	$(GO) run ./internal/supply/run -check
 
-ledger: ## docs/ledger.json, docs/security-report.md, docs/licenses.md; proved rows leave docs/open.md
+ledger: ## the service's openapi.json, docs/ledger.json, docs/security-report.md, docs/licenses.md; proved rows leave docs/open.md
 	$(GO) run ./internal/ledger/gen -prune
+	$(GO) test -count=1 -run '^TestOpenAPIDocument$$' ./internal/server -update
 	$(GO) run ./internal/supply/run -write
 
 bench: build warm ## measure against the peers on this machine (BENCH="-only javascript": a part; JavaScript's peers and libraries come from npm and apt into .cache)

@@ -45,6 +45,8 @@ internal/wire:
 internal/jstoken:
 tests internal/jstoken: js
 internal/warm:       golang.org/x/sys/...
+internal/units:
+internal/ownfile:    internal/units golang.org/x/sys/...
 internal/strays:     golang.org/x/sys/...
 internal/landlock:   api golang.org/x/sys/... github.com/landlock-lsm/go-landlock/landlock/syscall
 internal/attest:     api internal/cellproto golang.org/x/sys/...
@@ -91,6 +93,7 @@ tests redteam:       internal/attest
 tests js:            internal/testenv/liar/script
 internal/egress:
 internal/credential: golang.org/x/sys/...
+internal/config:     api internal/credential internal/ownfile internal/strictjson internal/units
 internal/keyring:
 internal/journal:    internal/keyring internal/strictjson
 internal/jsonschema: internal/strictjson
@@ -102,15 +105,29 @@ internal/patience:
 agent/store:         api internal/patience golang.org/x/sys/...
 agent/store/natskv:  api agent/store internal/patience github.com/nats-io/nats.go/...
 internal/queue:      api golang.org/x/sys/... github.com/nats-io/nats.go/... github.com/nats-io/nats-server/v2/server
+internal/budget:     golang.org/x/sys/...
+internal/admission:  api internal/credential internal/queue
+tests internal/admission: github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
+internal/server:     . api gate internal/admission internal/budget internal/credential internal/executor internal/queue internal/strictjson internal/telemetry golang.org/x/sys/...
+internal/service:    . api internal/admission internal/budget internal/credential internal/executor internal/queue internal/server internal/strictjson internal/telemetry golang.org/x/sys/...
 internal/server:     . api gate internal/credential internal/executor internal/queue internal/strictjson golang.org/x/sys/...
 internal/service:    . api internal/credential internal/executor internal/queue internal/server
+internal/service:    internal/config internal/ownfile
+tests internal/server: internal/service github.com/getkin/kin-openapi/...
 internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
 internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
 tests internal/mcpserver: github.com/google/jsonschema-go/...
+cmd/glovebox:        agent internal/mcpserver internal/config internal/ownfile internal/units
+cmd/glovebox:        internal/queue internal/service github.com/coreos/go-systemd/v22/...
+internal/telemetry:  api internal/credential golang.org/x/sys/...
+internal/telemetry:  github.com/prometheus/client_golang/... github.com/prometheus/client_model/go github.com/prometheus/common/expfmt
+tests internal/telemetry: github.com/prometheus/common/model
+internal/webhook:    api internal/credential internal/egress internal/queue internal/strictjson
+tests internal/webhook: internal/telemetry
 cmd/glovebox:        agent internal/mcpserver
 tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
 cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
@@ -171,7 +188,10 @@ fence github.com/nats-io/nats-server/...: internal/queue bench tests
 never agent/store: net net/http
 never internal/queue: net/http
 fence github.com/coder/websocket/...: nowhere
+fence github.com/getkin/kin-openapi/...: tests
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
+fence github.com/coreos/go-systemd/...: cmd/glovebox
+fence github.com/prometheus/...: internal/telemetry
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 

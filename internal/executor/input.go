@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -100,26 +102,43 @@ func (r *inputReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// signals does what is sent to a run, until it is over.
-func (r *run) signals(running *glovebox.Running, in *input, cancel func(), over chan struct{}) {
+// listen does what is sent to a run, and ends it when it is no longer held, until
+// the context ends. Signals wait for the program.
+func (r *run) listen(ctx context.Context, cancel func()) {
+	var running *glovebox.Running
+	var waiting []string
 	for {
 		select {
-		case <-over:
+		case <-ctx.Done():
 			return
+		case <-r.d.Lost():
+			cancel()
+			return
+		case running = <-r.running:
+			for _, name := range waiting {
+				r.signal(running, name)
+			}
 		case data := <-r.d.Signals():
 			m, _, err := message(data)
-			if err != nil {
+			switch {
+			case err != nil:
 				r.log.Warn("executor: a message that nobody can read", "error", err)
-				continue
-			}
-			switch m.Type {
-			case SignalCancel:
+			case m.Type == SignalCancel:
 				cancel()
-			case SignalSignal:
-				if err := running.Signal(unix.SignalNum(m.Name)); err != nil && !errors.Is(err, io.EOF) {
-					r.log.Warn("executor: a signal was not delivered", "error", err)
-				}
+			case m.Type == SignalSignal && running != nil:
+				r.signal(running, m.Name)
+			case m.Type == SignalSignal && len(waiting) < maxWaiting:
+				waiting = append(waiting, m.Name)
 			}
 		}
+	}
+}
+
+// maxWaiting is how many signals wait for a program to start.
+const maxWaiting = 16
+
+func (r *run) signal(running *glovebox.Running, name string) {
+	if err := running.Signal(unix.SignalNum(name)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.log.Warn("executor: a signal was not delivered", "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -24,7 +25,11 @@ type run struct {
 	d    *queue.Delivery
 	log  *slog.Logger
 	note Note
-	rec  *recorder
+	in   *input
+
+	language string
+	// running gets the program, once.
+	running chan *glovebox.Running
 }
 
 // PhaseCompile is the data of the event "started" of a run that begins with its
@@ -36,29 +41,32 @@ var PhaseCompile = []byte(`{"phase":"compile"}`)
 func (r *run) run() (*api.Result, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
-		select {
-		case <-r.d.Lost():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	var p api.Program
 	if err := r.decode(&p); err != nil {
 		return failed("decode", err), nil
+	}
+	r.language = p.Language
+	if r.e.o.Taken != nil {
+		r.e.o.Taken(r.d.Job, r.d.Losses(), r.note)
 	}
 	limits, err := r.e.o.Box.Limits(p)
 	if err != nil {
 		return failed("prepare", err), nil
 	}
+	r.in = newInput(p.Stdin, r.note.Interactive)
+	r.d.Admit(r.in.admit)
+	go r.listen(ctx, cancel)
 	if r.e.o.Reserve != nil {
 		release, err := r.e.o.Reserve(ctx, limits)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return canceled(), nil
+		case err != nil:
 			return failed("reserve", err), nil
 		}
 		defer release()
 	}
-	return r.begin(ctx, cancel, p, limits.Compile != nil)
+	return r.begin(ctx, p, limits.Compile != nil)
 }
 
 func (r *run) decode(p *api.Program) error {
@@ -69,39 +77,42 @@ func (r *run) decode(p *api.Program) error {
 }
 
 // begin writes down that the run begins, and runs the program.
-func (r *run) begin(ctx context.Context, cancel func(), p api.Program, compiled bool) (*api.Result, error) {
+func (r *run) begin(ctx context.Context, p api.Program, compiled bool) (*api.Result, error) {
 	waited := time.Since(r.d.Job.Submitted)
-	in := newInput(p.Stdin, r.note.Interactive)
-	r.d.Admit(in.admit)
 	var data []byte
 	if compiled {
 		data = PhaseCompile
 	}
-	if err := r.d.Begin(ctx, data); err != nil {
+	bounded, done := context.WithTimeout(context.Background(), step)
+	defer done()
+	if err := r.d.Begin(bounded, data); err != nil {
 		return nil, err
 	}
-	r.rec = newRecorder(r.d, compiled, r.log)
-	defer r.rec.close()
-	opts := []glovebox.RunOption{glovebox.WithEvents(r.rec.event)}
+	rec := newRecorder(r.d, compiled, r.log)
+	defer rec.close()
+	opts := []glovebox.RunOption{glovebox.WithEvents(rec.event)}
 	if r.note.Interactive {
-		opts, p.Stdin = append(opts, glovebox.WithStdin(in.reader())), nil
+		opts, p.Stdin = append(opts, glovebox.WithStdin(r.in.reader())), nil
 	}
 	running, err := r.e.o.Box.Start(ctx, p, opts...)
 	if err != nil {
-		return failed("start", err), nil
+		return unstarted(ctx, err), nil
 	}
-	over := make(chan struct{})
-	go r.signals(running, in, cancel, over)
+	r.running <- running
 	result, err := running.Wait()
-	close(over)
-	in.close()
-	r.rec.close()
+	r.in.close()
+	rec.close()
 	if err != nil {
-		return r.unstarted(ctx, err), nil
+		return unstarted(ctx, err), nil
 	}
 	result.QueueMS += max(0, float64(waited.Microseconds())/1e3)
-	r.store(ctx, result)
+	r.store(result)
 	return result, nil
+}
+
+// canceled is the result of a program that was canceled before it had a cell.
+func canceled() *api.Result {
+	return &api.Result{Verdict: api.Canceled, Message: "it was canceled before it had a cell", APIVersion: api.Version}
 }
 
 // failed is the result of a job that could not be run.
@@ -110,12 +121,12 @@ func failed(stage string, err error) *api.Result {
 }
 
 // unstarted is the result of a program that got no cell.
-func (r *run) unstarted(ctx context.Context, err error) *api.Result {
+func unstarted(ctx context.Context, err error) *api.Result {
 	switch {
 	case errors.Is(err, glovebox.ErrClosed):
 		return &api.Result{Verdict: api.Interrupted, Cause: CauseShutdown, Message: "the service ended before the program had a cell", APIVersion: api.Version}
 	case ctx.Err() != nil:
-		return &api.Result{Verdict: api.Canceled, Message: "it was canceled before it had a cell", APIVersion: api.Version}
+		return canceled()
 	}
 	return failed("cell", err)
 }
@@ -125,7 +136,9 @@ const CauseShutdown = "shutdown"
 
 // store puts the artifacts of a result where they are read from, and leaves their
 // places in it.
-func (r *run) store(ctx context.Context, result *api.Result) {
+func (r *run) store(result *api.Result) {
+	ctx, cancel := context.WithTimeout(context.Background(), step)
+	defer cancel()
 	kept := result.Artifacts[:0]
 	for _, a := range result.Artifacts {
 		err := r.e.o.Queue.Runs().Put(ctx, r.d.Job.ID, ArtifactObject(a.Name), bytes.NewReader(a.Content))
@@ -146,6 +159,10 @@ func ArtifactObject(name string) string { return "artifact/" + name }
 // finish writes the final event.
 func (r *run) finish(result *api.Result) ([]byte, error) {
 	result.ID = r.d.Job.ID
+	result.Evidence.Layers = slices.Clone(result.Evidence.Layers)
+	for i, l := range result.Evidence.Layers { // where this host has what is not for everybody who has an id
+		result.Evidence.Layers[i] = api.Layer{Name: l.Name, Applied: l.Applied}
+	}
 	if result.Verdict == api.Interrupted && result.Cause == "" {
 		result.Cause = CauseShutdown
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/gate"
+	"github.com/glovebox-dev/glovebox/internal/admission"
+	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
@@ -26,6 +28,7 @@ func (s *Server) endpoint(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		id, _ := hr.Context().Value(requestKey{}).(string)
 		r := &request{Request: hr, id: id, route: rt}
+		defer r.done()
 		if err := s.prepare(w, r); err != nil {
 			s.refuse(w, hr, err)
 			return
@@ -42,6 +45,15 @@ func (s *Server) prepare(w http.ResponseWriter, r *request) error {
 		if err := s.fromHere(r.Request); err != nil {
 			return err
 		}
+	}
+	if !r.route.open {
+		var err error
+		if r.client, err = s.o.Admission.Identify(r.Request); err != nil {
+			return err
+		}
+	}
+	if r.route.operator && r.client.Kind != admission.Operator {
+		return refusal(api.CodeForbidden, "this is for the operator")
 	}
 	if id := r.PathValue("id"); id != "" {
 		if !credential.Run.Is(id) {
@@ -67,12 +79,22 @@ func (s *Server) prepare(w http.ResponseWriter, r *request) error {
 	return s.read(w, r)
 }
 
+// bodyCost is how often a body is in memory while it is read, decoded and stored.
+const bodyCost = 4
+
 // read reads and decodes a body, within a time.
 func (s *Server) read(w http.ResponseWriter, r *request) error {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || len(r.Header.Values("Content-Type")) != 1 || len(params) > 1 || len(params) == 1 && lower(params["charset"]) != "utf-8" {
 		return refusal(api.CodeMediaType, "the body must be application/json")
 	}
+	room, err := s.o.Budget.Try(budget.Amount{Memory: bodyCost * max(r.ContentLength, 0)})
+	if err != nil {
+		e := refusal(api.CodeBusy, "the service has no memory for this body now")
+		e.RetryAfterMS = 1000
+		return e
+	}
+	r.release = append(r.release, room)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of tests has none
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
@@ -176,20 +198,28 @@ func (s *Server) explain(r *http.Request, err error) *api.ServiceError {
 		e = *refusal(api.CodeStorage, "the service has no room on its disk")
 		e.RetryAfterMS = 60_000
 	case errors.Is(err, queue.ErrClosed), errors.Is(err, glovebox.ErrClosed):
-		e = *refusal(api.CodeDraining, "the service is about to end")
-		e.RetryAfterMS = 5_000
+		e = *draining()
 	default:
 		s.o.Log.Error("a request failed", "id", id, "error", err)
 		e = *refusal(api.CodeInternal, "Glovebox itself failed; the service's log has the reason")
 	}
 	e.RequestID = id
+	s.metrics.Refused(e.Code)
 	return &e
+}
+
+// draining refuses what would be begun now.
+func draining() *api.ServiceError {
+	e := refusal(api.CodeDraining, "the service is about to end")
+	e.RetryAfterMS = 5_000
+	return e
 }
 
 // statusWriter remembers the status.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	sent   int64
 }
 
 func (w *statusWriter) WriteHeader(status int) {
@@ -203,7 +233,9 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.sent += int64(n)
+	return n, err
 }
 
 // Unwrap is for http.ResponseController.

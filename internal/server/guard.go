@@ -12,16 +12,26 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/admission"
 )
 
 // request is a request that has passed the guard.
 type request struct {
 	*http.Request
-	id    string // names it in the log
-	route *route
-	run   string // the id in its path, of the right form
-	body  any    // decoded
-	raw   []byte // the body
+	id      string // names it in the log
+	route   *route
+	client  admission.Client
+	run     string   // the id in its path, of the right form
+	body    any      // decoded
+	raw     []byte   // the body
+	release []func() // what the request holds, until it is answered
+}
+
+// done gives back what the request holds.
+func (r *request) done() {
+	for _, f := range r.release {
+		f()
+	}
 }
 
 // refusal makes an error for a client.
@@ -87,10 +97,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Glovebox-Request-Id", id)
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, id))
 	began := time.Now()
-	pattern := "none"
+	pattern := noRoute
 	out := &statusWriter{ResponseWriter: w}
+	s.metrics.Began()
 	defer func() {
-		s.o.Log.Info("request", "id", id, "method", method(r.Method), "route", pattern, "status", out.status, "ms", float64(time.Since(began).Microseconds())/1e3)
+		took := time.Since(began)
+		s.metrics.Request(pattern, out.status, took, max(r.ContentLength, 0), out.sent)
+		s.o.Log.Info("request", "id", id, "method", method(r.Method), "route", pattern, "status", out.status, "ms", float64(took.Microseconds())/1e3)
 	}()
 	if err := s.judgeHead(r); err != nil {
 		s.refuse(out, r, err)
@@ -122,7 +135,7 @@ func (s *Server) judgeHead(r *http.Request) error {
 	case r.URL.Host != "" || r.URL.Scheme != "" || !strings.HasPrefix(r.RequestURI, "/"):
 		return refusal(api.CodeMisdirected, "the request names another server")
 	case !s.names.hosts[lower(r.Host)]:
-		return refusal(api.CodeMisdirected, "this service is not called that; --host adds a name")
+		return refusal(api.CodeMisdirected, "this service is not called that; --allow-host adds a name")
 	case r.URL.RawPath != "" && strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"), !canonical(r.URL.Path):
 		return refusal(api.CodeBadRequest, "the path must be in its one canonical form")
 	case r.Header.Get("Content-Encoding") != "":
@@ -165,7 +178,7 @@ func (t *told) WriteHeader(status int)      { t.status = status }
 // fromHere refuses pages of other sites: what changes something or streams is not for
 // them.
 func (s *Server) fromHere(r *http.Request) error {
-	no := refusal(api.CodeForbidden, "pages of other sites may not ask this service; --origin allows one")
+	no := refusal(api.CodeForbidden, "pages of other sites may not ask this service; --allow-origin allows one")
 	origins := r.Header.Values("Origin")
 	for _, o := range origins {
 		if !s.names.origins[lower(o)] && !s.own(o, r) {

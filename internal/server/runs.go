@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/admission"
+	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
@@ -29,12 +31,16 @@ func runRoutes() []*route {
 				{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"},
 				{IdempotencyHeader, "header", "16 to 64 of A-Z a-z 0-9 _ -: the same one from the same client with the same body is the same run"},
 			},
-			answers: map[int]any{200: api.Run{}, 202: api.Run{}}}},
+			answers: map[int]any{200: api.Run{}, 202: api.Run{}}, heads: map[int]map[string]string{202: {"Location": "where the run is"}},
+			codes: []api.Code{api.CodeDeniedByPolicy, api.CodeConflict, api.CodeBacklog, api.CodeDraining, api.CodeStorage}}},
 		{method: "GET", path: "/v1/runs/{id}", handle: (*Server).status, doc: doc{
 			id: "getRun", summary: "A run's state, and its result", text: "Whoever knows the id may read. With wait the answer comes when the run has ended, or when that time is over.",
-			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}}}},
+			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}},
+			codes: []api.Code{api.CodeBadField}}},
 		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
-			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil}}},
+			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil},
+			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, with the file's name", "Content-Security-Policy": "sandbox"}},
+			codes: []api.Code{api.CodeConflict}}},
 	}
 }
 
@@ -45,7 +51,7 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if s.draining.Load() {
-		return queue.ErrClosed
+		return draining()
 	}
 	sub := r.body.(*api.Submission)
 	if err := s.o.Box.Judge(r.Context(), sub.Program); err != nil {
@@ -59,7 +65,7 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: id, OwnerToken: s.o.Secret.Derive(credential.Owner, id)}}
-	if err := s.await(r.Context(), run, wait); err != nil {
+	if err := s.await(r, run, wait); err != nil {
 		return err
 	}
 	code := http.StatusOK
@@ -102,24 +108,35 @@ func (s *Server) runID(r *request) (string, error) {
 	if len(values) > 1 || len(key) < 16 || queue.CheckToken(key) != nil {
 		return "", &api.ServiceError{Code: api.CodeBadField, Field: IdempotencyHeader, Message: IdempotencyHeader + ": must be 16 to 64 of A-Z a-z 0-9 _ -"}
 	}
-	return s.o.Secret.Derive(credential.Run, "idempotency", s.client(r), key), nil
+	return s.o.Secret.Derive(credential.Run, "idempotency", r.client.ID, key), nil
 }
 
-// client is who asks, as a token.
-func (s *Server) client(*request) string { return "anybody" }
-
-// enqueue puts a submission into the queue.
+// enqueue puts a submission into the queue, if its client may.
 func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
+	if sub.Webhook != "" {
+		if err := s.mayHook(r, sub.Webhook); err != nil {
+			return err
+		}
+	}
 	program, err := json.Marshal(sub.Program)
 	if err != nil {
 		return err
 	}
-	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Webhook: sub.Webhook, Source: s.o.Secret.Hash("program", string(program))})
+	source := s.o.Secret.Hash("program", string(program))
+	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Webhook: sub.Webhook, KeyID: r.client.KeyID, Source: source})
 	if err != nil {
 		return err
 	}
-	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: s.client(r), Program: program, Note: note})
+	place, err := s.o.Admission.Admit(r.Context(), r.client, admission.Request{ID: id, SourceHash: source, Bytes: int64(len(program) + len(note))})
+	if err != nil {
+		return err
+	}
+	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: r.client.ID, Program: program, Note: note})
+	place.Settle(context.WithoutCancel(r.Context()), err)
 	switch {
+	case err == nil:
+		s.metrics.Accepted(sub.Language)
+		s.watch(id)
 	case errors.Is(err, queue.ErrExists):
 		return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
 	case errors.Is(err, queue.ErrBacklog):
@@ -132,6 +149,26 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	return err
 }
 
+// mayHook says whether a submission may name a webhook.
+func (s *Server) mayHook(r *request, url string) error {
+	switch {
+	case s.o.Webhook == nil:
+		return &api.FieldError{Field: "webhook", Reason: "is not offered by this service"}
+	case r.client.KeyID == "":
+		return &api.FieldError{Field: "webhook", Reason: "is for those who have a key"}
+	}
+	return s.o.Webhook(url)
+}
+
+// watch gives a run's place in flight back when it has ended, wherever it does.
+func (s *Server) watch(id string) {
+	s.watching.Go(func() {
+		if _, err := s.o.Queue.Wait(s.ctx, id); err == nil || errors.Is(err, queue.ErrNotFound) {
+			s.o.Admission.Done(id)
+		}
+	})
+}
+
 // known is what is known of a run: an api.Run whose result stays as it is stored.
 type known struct {
 	api.Run
@@ -139,15 +176,27 @@ type known struct {
 }
 
 // await fills in where a run is, waiting for its end for a while.
-func (s *Server) await(ctx context.Context, run *known, wait time.Duration) error {
+func (s *Server) await(r *request, run *known, wait time.Duration) error {
+	ctx := r.Context()
 	run.APIVersion = api.Version
+	if wait > 0 {
+		release, err := s.o.Admission.Wait(r.client)
+		if err != nil && run.OwnerToken == "" {
+			return err
+		}
+		if err != nil {
+			wait = 0 // the run was accepted: its id has to be told
+		} else {
+			defer release()
+		}
+	}
 	if wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 		e, err := s.o.Queue.Wait(ctx, run.ID)
 		if err == nil {
-			return s.finished(ctx, run, e)
+			return s.finished(r, run, e)
 		}
 		if ctx.Err() == nil {
 			return err
@@ -164,7 +213,7 @@ func (s *Server) await(ctx context.Context, run *known, wait time.Duration) erro
 		if err != nil {
 			return err
 		}
-		return s.finished(ctx, run, e)
+		return s.finished(r, run, e)
 	case queue.Begun:
 		run.State = api.RunRunning
 	default:
@@ -174,10 +223,12 @@ func (s *Server) await(ctx context.Context, run *known, wait time.Duration) erro
 }
 
 // finished fills in the result.
-func (s *Server) finished(ctx context.Context, run *known, e queue.Event) (err error) {
+func (s *Server) finished(r *request, run *known, e queue.Event) (err error) {
 	run.State = api.RunFinished
-	run.Result, err = s.o.Queue.Data(ctx, run.ID, e)
-	return err
+	if run.Result, err = s.o.Queue.Data(r.Context(), run.ID, e); err != nil {
+		return err
+	}
+	return s.o.Admission.Egress(r.client, int64(len(run.Result)))
 }
 
 // status tells where a run is.
@@ -187,7 +238,7 @@ func (s *Server) status(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: r.run}}
-	if err := s.await(r.Context(), run, wait); err != nil {
+	if err := s.await(r, run, wait); err != nil {
 		return err
 	}
 	return s.answer(w, http.StatusOK, run)
@@ -215,6 +266,16 @@ func (s *Server) artifact(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.o.Admission.Egress(r.client, o.Size); err != nil {
+		return err
+	}
+	room, err := s.o.Budget.Try(budget.Amount{Memory: o.Size})
+	if err != nil {
+		e := refusal(api.CodeBusy, "the service has no memory for this file now")
+		e.RetryAfterMS = 1000
+		return e
+	}
+	r.release = append(r.release, room)
 	file, err := io.ReadAll(o)
 	if err != nil {
 		return err

@@ -15,20 +15,32 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/admission"
+	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 )
 
-// Options of a Server. Queue, Box and Secret are needed; zero values of the others
-// are the defaults.
+// Options of a Server. Queue, Box, Secret, Admission, Budget and Metrics are needed;
+// zero values of the others are the defaults.
 type Options struct {
-	Queue  *queue.Queue
-	Box    *glovebox.Box
-	Secret *credential.Secret
+	Queue     *queue.Queue
+	Box       *glovebox.Box
+	Secret    *credential.Secret
+	Admission *admission.Admission
+	// Budget has the memory of bodies.
+	Budget *budget.Budget
+	// Metrics gives the routes' patterns, which it has to know, what it counts by.
+	Metrics func(routes []string) *telemetry.Metrics
+	// Webhook says whether a URL may be told of ends; nil means that none may.
+	Webhook func(url string) error
 	// Hosts are what a Host header may be, beside the address that is listened on and
 	// localhost with its port: NAME or NAME:PORT.
 	Hosts []string
@@ -44,6 +56,9 @@ type Options struct {
 	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
 	Slots, Backlog, InFlight, Sockets int
 	Retention                         time.Duration
+	// Ceilings are the most that a program may ask for; Warnings go into the status.
+	Ceilings api.Limits
+	Warnings []string
 	// Running is how many runs run at this moment.
 	Running func() int
 	// Log gets one line a request, without what is in it. Nil means silence.
@@ -67,6 +82,8 @@ type Server struct {
 	routes   []*route
 	mux      *http.ServeMux
 	names    names
+	metrics  *telemetry.Metrics
+	watching sync.WaitGroup
 	started  time.Time
 	draining atomic.Bool
 	ctx      context.Context // of everything that waits
@@ -94,10 +111,17 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 		return nil, err
 	}
 	s.mux = http.NewServeMux()
+	patterns := []string{noRoute}
 	for _, r := range s.routes {
-		s.mux.Handle(r.method+" "+r.path, s.endpoint(r))
+		patterns = append(patterns, r.pattern())
+		s.mux.Handle(r.pattern(), s.endpoint(r))
 	}
-	return s, nil
+	s.metrics = o.Metrics(patterns)
+	waiting, err := o.Queue.Unfinished(s.ctx, "")
+	for _, j := range waiting {
+		s.watch(j.ID)
+	}
+	return s, err
 }
 
 // Serve answers on a listener until [Server.Close]. With a TLS configuration the
@@ -122,7 +146,10 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Close ends every connection.
-func (s *Server) Close() { s.end() }
+func (s *Server) Close() {
+	s.end()
+	s.watching.Wait()
+}
 
 // limitListener bounds the connections that are open at once.
 type limitListener struct {

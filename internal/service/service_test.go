@@ -16,7 +16,6 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
 
-
 // open starts a service on loopback.
 func open(t *testing.T, o service.Options) (*service.Service, string) {
 	t.Helper()
@@ -90,6 +89,14 @@ func TestRun(t *testing.T) {
 	var again api.Run
 	if a := ask(t, "GET", url+"/v1/runs/"+run.ID, nil, &again); a.StatusCode != 200 || again.OwnerToken != "" || again.Result.Stdout != "42\n" {
 		t.Errorf("%d %+v", a.StatusCode, again)
+	}
+	for _, l := range run.Result.Evidence.Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" || l.Detail != "" {
+			t.Errorf("%+v", l)
+		}
+	}
+	if len(run.Result.Evidence.Layers) < 10 {
+		t.Errorf("%+v", run.Result.Evidence)
 	}
 	if len(run.Result.Artifacts) != 1 {
 		t.Fatalf("%+v", run.Result)
