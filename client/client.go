@@ -37,9 +37,10 @@ type Options struct {
 	// URL is the service's origin, "https://glovebox.example" or
 	// "http://127.0.0.1:8080", and nothing behind it.
 	URL string
-	// Key is an API key, "gbk_…". Without one the client is known by its address.
+	// Key is an API key, "gbk_…", or the access token of a private installation. Without
+	// one the client is known by its address.
 	Key string
-	// OperatorToken is the operator's, "gbp_…", in place of Key.
+	// OperatorToken is the operator's, in place of Key.
 	OperatorToken string
 	// AllowHTTP lets http:// go to other hosts than this one. Whoever is between
 	// reads and changes everything then: programs, their output, the key and the
@@ -140,15 +141,20 @@ func (c *Client) check() error {
 		return &api.FieldError{Field: "URL", Value: c.o.URL, Reason: "must be https, or whoever is between reads programs, output, key and tokens"}
 	case c.o.Key != "" && c.o.OperatorToken != "":
 		return &api.FieldError{Field: "OperatorToken", Reason: "goes in place of Key, not beside it"}
-	case c.o.Key != "" && !isSecret("gbk_", c.o.Key):
-		return &api.FieldError{Field: "Key", Reason: `must be "gbk_" and 64 of 0-9 a-f`}
-	case c.o.OperatorToken != "" && !isSecret("gbp_", c.o.OperatorToken):
-		return &api.FieldError{Field: "OperatorToken", Reason: `must be "gbp_" and 64 of 0-9 a-f`}
+	case c.o.Key != "" && !isToken(c.o.Key):
+		return &api.FieldError{Field: "Key", Reason: "must be at most 256 ASCII characters without a space"}
+	case c.o.OperatorToken != "" && !isToken(c.o.OperatorToken):
+		return &api.FieldError{Field: "OperatorToken", Reason: "must be at most 256 ASCII characters without a space"}
 	case c.o.MaxAnswer < 0:
 		return &api.FieldError{Field: "MaxAnswer", Value: c.o.MaxAnswer, Reason: "must not be negative"}
 	}
 	c.base, c.bearer = u.Scheme+"://"+u.Host, c.o.Key+c.o.OperatorToken
 	return nil
+}
+
+// isToken tells whether a text can be sent as a bearer token.
+func isToken(s string) bool {
+	return len(s) <= 256 && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
 // isSecret tells whether a text has the form of a secret: its prefix and 256 bits.
