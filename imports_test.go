@@ -119,6 +119,10 @@ internal/server:     . api gate internal/credential internal/executor internal/q
 internal/service:    . api internal/credential internal/executor internal/queue internal/server
 internal/service:    internal/config internal/ownfile
 tests internal/server: internal/service github.com/getkin/kin-openapi/...
+# Programs on a service; it runs on every system, and runs nothing itself.
+client:              api internal/strictjson
+tests client:        internal/service internal/queue internal/server
+never client:        os/exec unsafe
 internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
 internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
 tests internal/mcpserver: github.com/google/jsonschema-go/...
