@@ -14,6 +14,7 @@ const maxSignals = 64
 var (
 	signalTaken = []byte("+")
 	signalBusy  = []byte("-")
+	signalOver  = []byte("0") // it is no longer held
 )
 
 // Signal sends a text to the executor that holds a job, wherever it is, and returns
@@ -41,6 +42,8 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 		return ErrNotFound
 	case err != nil:
 		return err
+	case string(answer.Data) == string(signalOver):
+		return ErrNotFound
 	case string(answer.Data) != string(signalTaken):
 		return ErrBusy
 	}
@@ -68,6 +71,12 @@ func (d *Delivery) listen() error {
 	}
 	d.heard, err = d.q.nc.Subscribe(on.s, func(m *nats.Msg) {
 		answer := signalTaken
+		select {
+		case <-d.lost:
+			_ = m.Respond(signalOver)
+			return
+		default:
+		}
 		if f := d.admit.Load(); f != nil && !(*f)(m.Data) {
 			_ = m.Respond(signalBusy)
 			return
