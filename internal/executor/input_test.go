@@ -104,7 +104,7 @@ func TestNoInput(t *testing.T) {
 func TestEarlyInput(t *testing.T) {
 	q := openQueue(t, queue.Options{})
 	taken, sent := make(chan struct{}), make(chan struct{})
-	start(t, q, Options{Taken: func(queue.Job) { close(taken); <-sent }})
+	start(t, q, Options{Taken: func(queue.Job, int, Note) { close(taken); <-sent }})
 	id := submit(t, q, "early", api.Program{Command: []string{"/bin/cat"}, Stdin: []byte("0\n")}, Note{Interactive: true})
 	<-taken
 	want := "0\n"
