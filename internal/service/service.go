@@ -31,7 +31,7 @@ type Options struct {
 	// Dir is the data folder: it has the service's secret and its queue. It is made,
 	// 0700, and belongs to one service at a time.
 	Dir   string
-	Queue queue.Options    // Dir, MaxJobs and Log are filled in
+	Queue queue.Options    // MaxJobs, Log and, without an URL, Dir are filled in
 	Box   glovebox.Options // fields of MaxLimits that are zero are those of a service
 	// Server has what is said of requests; what the service itself makes is filled in.
 	Server server.Options
@@ -39,8 +39,10 @@ type Options struct {
 	Admission admission.Options
 	// Metrics say who may read them; the rest is filled in.
 	Metrics telemetry.Options
-	// Budget is what all of it may use together; nil means what the machine has.
+	// Budget is what all of it may use together; nil means what the machine has, of which
+	// Memory bytes: nine tenths of what there is if that is zero.
 	Budget *budget.Budget
+	Memory int64
 	// Slots run at once (two for each processor), Backlog may wait besides (64).
 	Slots, Backlog int
 	Listeners      []net.Listener
@@ -76,7 +78,10 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	q := o.Queue
-	q.Dir, q.MaxJobs, q.Log, q.Settled = o.Dir, s.o.Slots+s.o.Backlog, s.o.Log, s.settled
+	q.MaxJobs, q.Log, q.Settled = s.o.Slots+s.o.Backlog, s.o.Log, s.settled
+	if q.URL == "" {
+		q.Dir = o.Dir
+	}
 	if s.queue, err = queue.Open(ctx, q); err != nil { // it has the folder's lock
 		return nil, err
 	}
@@ -107,7 +112,7 @@ func (s *Service) defaults() {
 		s.o.Log = slog.New(slog.DiscardHandler)
 	}
 	if s.o.Budget == nil {
-		s.o.Budget = machine()
+		s.o.Budget = machine(s.o.Memory)
 	}
 }
 
@@ -246,13 +251,16 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
-// machine is a budget of what this machine has: all of its memory but a tenth, which
-// is for the system and the service itself.
-func machine() *budget.Budget {
-	var si unix.Sysinfo_t
-	_ = unix.Sysinfo(&si)
+// machine is a budget of what this machine has: this much of its memory, or all but a
+// tenth, which is for the system and the service itself.
+func machine(memory int64) *budget.Budget {
+	if memory == 0 {
+		var si unix.Sysinfo_t
+		_ = unix.Sysinfo(&si)
+		memory = int64(si.Totalram) * int64(si.Unit) / 10 * 9
+	}
 	var files unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files)
-	total := budget.Amount{Memory: int64(si.Totalram) * int64(si.Unit) * 9 / 10, Processes: 1 << 15, Descriptors: int64(min(files.Cur, 1<<20)), Disk: 1 << 40}
+	total := budget.Amount{Memory: memory, Processes: 1 << 15, Descriptors: int64(min(files.Cur, 1<<20)), Disk: 1 << 40}
 	return budget.New(total, budget.Amount{Memory: total.Memory / 20, Descriptors: total.Descriptors / 20})
 }
