@@ -2,6 +2,8 @@ module github.com/glovebox-dev/glovebox
 
 go 1.26.0
 
+toolchain go1.26.10
+
 require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/ebitengine/purego v0.11.3

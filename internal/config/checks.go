@@ -47,13 +47,16 @@ func checkName(s string) error {
 	return nil
 }
 
-func checkNATS(s string) error {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("must be nats://HOST:PORT or tls://HOST:PORT")
-	}
-	if u.User != nil {
-		return errors.New("must have no user or password in it; nats_user and nats_password are for that")
+// checkNATS takes the URLs of a server, or of several of one cluster.
+func checkNATS(list string) error {
+	for s := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("must be nats://HOST:PORT or tls://HOST:PORT, or several of them with commas between")
+		}
+		if u.User != nil {
+			return errors.New("must have no user or password in it; nats_user and nats_password are for that")
+		}
 	}
 	return nil
 }

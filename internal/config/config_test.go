@@ -150,7 +150,7 @@ func TestRefused(t *testing.T) {
 		`--max: "swap=1" must be NAME=VALUE`:                                    flag("max", "swap=1"),
 		`--data: data: must be an absolute path`:                                flag("data", "data"),
 		`--data: /srv/../etc: must be an absolute path`:                         flag("data", "/srv/../etc"),
-		`--nats: nats://u:p@example.com: must have no user`:                     flag("nats", "nats://u:p@example.com"),
+		`--nats: must have no user or password in it`:                     flag("nats", "nats://u:p@example.com"),
 		`--nats: http://example.com: must be nats://`:                           flag("nats", "http://example.com"),
 		`--nats: must be given with what is about an external server`:           flag("nats-creds", "/x"),
 		`--tls-cert: and --tls-key must be given together`:                      flag("tls-cert", "/x"),

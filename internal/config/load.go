@@ -147,6 +147,9 @@ func put(s *setting, place string, written []string) error {
 		if !s.isList() { // of a list the error has the element
 			e.Value = short(written[0])
 		}
+		if s.name == "nats" && strings.Contains(written[0], "@") {
+			e.Value = nil // what stands before it may be a password
+		}
 		return e
 	}
 	s.from = place

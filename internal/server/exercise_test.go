@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -42,6 +43,25 @@ var exercises = map[string]func(*testing.T, *site) *answer{
 		run := s.cat(t)
 		return s.ask(t, "DELETE", "/v1/runs/"+run.ID, nil, server.OwnerHeader, run.OwnerToken)
 	},
+	"POST /v1/keys": func(t *testing.T, s *site) *answer { return s.ask(t, "POST", "/v1/keys", nil) },
+	"GET /v1/keys": func(t *testing.T, s *site) *answer {
+		return s.ask(t, "GET", "/v1/keys", nil, "Authorization", "Bearer "+operator)
+	},
+	"GET /v1/keys/self": func(t *testing.T, s *site) *answer {
+		return s.ask(t, "GET", "/v1/keys/self", nil, "Authorization", "Bearer "+s.key(t).Key)
+	},
+	"DELETE /v1/keys/self": func(t *testing.T, s *site) *answer {
+		return s.ask(t, "DELETE", "/v1/keys/self", nil, "Authorization", "Bearer "+s.key(t).Key)
+	},
+	"DELETE /v1/keys/{key_id}": func(t *testing.T, s *site) *answer {
+		return s.ask(t, "DELETE", "/v1/keys/"+s.key(t).ID, nil, "Authorization", "Bearer "+operator)
+	},
+	"GET /metrics": func(t *testing.T, s *site) *answer {
+		if a := s.ask(t, "GET", "/metrics", nil); a.StatusCode != http.StatusOK {
+			return a
+		}
+		return s.ask(t, "GET", "/metrics", nil, "Accept", "application/json")
+	},
 	"GET /v1/languages": get("/v1/languages"),
 	"GET /v1/limits":    get("/v1/limits"),
 	"GET /v1/status":    get("/v1/status"),
@@ -52,6 +72,15 @@ var exercises = map[string]func(*testing.T, *site) *answer{
 
 func get(path string) func(*testing.T, *site) *answer {
 	return func(t *testing.T, s *site) *answer { return s.ask(t, "GET", path, nil) }
+}
+
+// key makes a key.
+func (s *site) key(t testing.TB) (k api.KeyInfo) {
+	t.Helper()
+	if err := json.Unmarshal(s.ask(t, "POST", "/v1/keys", nil).body, &k); err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // ended is a run that has ended and left a file.

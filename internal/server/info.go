@@ -20,11 +20,12 @@ func infoRoutes() []*route {
 		{method: "GET", path: "/v1/status", handle: (*Server).serviceStatus, doc: doc{
 			id: "getStatus", summary: "What this host enforces, and how busy it is", text: "The details of the layers are the operator's.", answers: map[int]any{200: api.ServiceStatus{}}}},
 		{method: "GET", path: "/metrics", handle: (*Server).metricsOf, open: true, doc: doc{
-			id: "getMetrics", summary: "Metrics, for Prometheus or as JSON", text: "JSON if Accept asks for it. The service may ask for a user and a password.", media: "text/plain", answers: map[int]any{200: api.Metrics{}}}},
+			id: "getMetrics", summary: "Metrics, for Prometheus or as JSON", text: "JSON if Accept asks for it. The service may ask for a user and a password.", media: "text/plain", answers: map[int]any{200: api.Metrics{}},
+			codes: []api.Code{api.CodeUnauthorized}}},
 		{method: "GET", path: "/healthz", handle: (*Server).healthz, open: true, doc: doc{
 			id: "healthz", summary: "Whether the process answers", media: "text/plain", answers: map[int]any{200: nil}}},
 		{method: "GET", path: "/readyz", handle: (*Server).readyz, open: true, doc: doc{
-			id: "readyz", summary: "Whether it takes submissions", text: "503 while it drains or its store has stopped.", media: "text/plain", answers: map[int]any{200: nil}}},
+			id: "readyz", summary: "Whether it takes submissions", text: "503 while it drains or its store has stopped.", media: "text/plain", answers: map[int]any{200: nil, 503: nil}}},
 	}
 }
 

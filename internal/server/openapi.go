@@ -16,7 +16,7 @@ var document []byte
 
 func openapiRoutes() []*route {
 	return []*route{
-		{method: "GET", path: "/openapi.json", handle: (*Server).openapi, doc: doc{
+		{method: "GET", path: "/openapi.json", handle: (*Server).openapi, open: true, doc: doc{
 			id: "getOpenAPI", summary: "This document", answers: map[int]any{200: map[string]any{}}}},
 	}
 }
@@ -31,6 +31,12 @@ func (s *Server) openapi(w http.ResponseWriter, _ *request) error {
 func (rt *route) codes() []api.Code {
 	codes := []api.Code{api.CodeBadRequest, api.CodeMediaType, api.CodeLength, api.CodeTooLarge, api.CodeMisdirected, api.CodeInternal}
 	if rt.method != http.MethodGet || rt.streams {
+		codes = append(codes, api.CodeForbidden)
+	}
+	if !rt.open { // who asks is looked up
+		codes = append(codes, api.CodeUnauthorized, api.CodeBusy, api.CodeStorage)
+	}
+	if rt.operator {
 		codes = append(codes, api.CodeForbidden)
 	}
 	if rt.byID() {

@@ -42,8 +42,9 @@ func makeDocument(t *testing.T, routes []*route) []byte {
 		"paths":   paths,
 		"components": map[string]any{"schemas": s.components, "responses": s.refusals, "headers": map[string]any{requestID: map[string]any{
 			"description": "names the request in the service's log", "required": true, "schema": map[string]any{"type": "string", "pattern": "^[0-9a-f]{16}$"}}}, "securitySchemes": map[string]any{
-			"key":   map[string]any{"type": "http", "scheme": "bearer", "description": "An API key, gbk_ and 64 of 0-9 a-f; on a private installation the token of the installation or of its operator."},
-			"owner": map[string]any{"type": "apiKey", "in": "header", "name": OwnerHeader, "description": "The owner_token of the answer that accepted the run. It is never part of a URL; on a WebSocket it is in the first message."},
+			"key":      map[string]any{"type": "http", "scheme": "bearer", "description": "An API key, gbk_ and 64 of 0-9 a-f; on a private installation its token will do too."},
+			"operator": map[string]any{"type": "http", "scheme": "bearer", "description": "The operator's token."},
+			"owner":    map[string]any{"type": "apiKey", "in": "header", "name": OwnerHeader, "description": "The owner_token of the answer that accepted the run. It is never part of a URL; on a WebSocket it is in the first message."},
 		}},
 	}
 	var b bytes.Buffer
@@ -70,9 +71,16 @@ func operation(t *testing.T, s *schemas, rt *route) map[string]any {
 	if d.text != "" {
 		op["description"] = d.text
 	}
-	op["security"] = []any{map[string]any{}, map[string]any{"key": []any{}}}
-	if rt.owner {
-		op["security"] = []any{map[string]any{"owner": []any{}}, map[string]any{"owner": []any{}, "key": []any{}}}
+	nobody, key, owner := map[string]any{}, map[string]any{"key": []any{}}, map[string]any{"owner": []any{}}
+	switch {
+	case rt.open:
+		op["security"] = []any{nobody}
+	case rt.operator:
+		op["security"] = []any{map[string]any{"operator": []any{}}}
+	case rt.owner:
+		op["security"] = []any{owner, map[string]any{"owner": []any{}, "key": []any{}}}
+	default:
+		op["security"] = []any{nobody, key}
 	}
 	if params := parameters(t, rt); len(params) > 0 {
 		op["parameters"] = params
@@ -95,6 +103,7 @@ func operation(t *testing.T, s *schemas, rt *route) map[string]any {
 
 // forms are the exact forms of parameters.
 var forms = map[string]map[string]any{
+	"key_id":          {"type": "string", "pattern": "^k[0-9a-f]{32}$"},
 	"id":              {"type": "string", "pattern": "^[0-9a-f]{32}$"},
 	"name":            {"type": "string", "minLength": 1},
 	"wait":            {"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`},
@@ -103,8 +112,9 @@ var forms = map[string]map[string]any{
 }
 
 var pathTexts = map[string]string{
-	"id":   "the id of the answer that accepted it",
-	"name": "the file's name below /box; its slashes stay slashes",
+	"id":     "the id of the answer that accepted it",
+	"key_id": "the key's public name",
+	"name":   "the file's name below /box; its slashes stay slashes",
 }
 
 func parameters(t *testing.T, rt *route) []any {
@@ -133,10 +143,12 @@ func responses(s *schemas, rt *route) map[string]any {
 		r := map[string]any{"description": http.StatusText(status), "headers": heads(rt.doc.heads[status])}
 		media := rt.doc.media
 		switch {
-		case v != nil && media == "":
-			r["content"] = map[string]any{"application/json": map[string]any{"schema": s.answer(v)}}
+		case media != "" && v != nil: // by Accept
+			r["content"] = map[string]any{media: map[string]any{"schema": rawSchema(media)}, "application/json": map[string]any{"schema": s.answer(v)}}
 		case media != "":
 			r["content"] = map[string]any{media: map[string]any{"schema": rawSchema(media)}}
+		case v != nil:
+			r["content"] = map[string]any{"application/json": map[string]any{"schema": s.answer(v)}}
 		}
 		out[strconv.Itoa(status)] = r
 	}

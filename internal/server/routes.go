@@ -48,7 +48,7 @@ type param struct{ name, in, text string }
 
 // routes are all that the service answers.
 func routes() []*route {
-	return slices.Concat(runRoutes(), controlRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
+	return slices.Concat(runRoutes(), controlRoutes(), streamRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
 }
 
 // byID tells whether the path names something that may not exist.

@@ -32,15 +32,15 @@ func runRoutes() []*route {
 				{IdempotencyHeader, "header", "16 to 64 of A-Z a-z 0-9 _ -: the same one from the same client with the same body is the same run"},
 			},
 			answers: map[int]any{200: api.Run{}, 202: api.Run{}}, heads: map[int]map[string]string{202: {"Location": "where the run is"}},
-			codes: []api.Code{api.CodeDeniedByPolicy, api.CodeConflict, api.CodeBacklog, api.CodeDraining, api.CodeStorage}}},
+			codes: []api.Code{api.CodeDeniedByPolicy, api.CodeConflict, api.CodeQuota, api.CodeInFlight, api.CodeBacklog, api.CodeSlowed, api.CodeDraining, api.CodeUnavailable}}},
 		{method: "GET", path: "/v1/runs/{id}", handle: (*Server).status, doc: doc{
 			id: "getRun", summary: "A run's state, and its result", text: "Whoever knows the id may read. With wait the answer comes when the run has ended, or when that time is over.",
 			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}},
-			codes: []api.Code{api.CodeBadField}}},
+			codes: []api.Code{api.CodeBadField, api.CodeQuota}}},
 		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
 			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil},
 			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, with the file's name", "Content-Security-Policy": "sandbox"}},
-			codes: []api.Code{api.CodeConflict}}},
+			codes: []api.Code{api.CodeConflict, api.CodeQuota}}},
 	}
 }
 

@@ -65,6 +65,9 @@ type Options struct {
 	Log *slog.Logger
 	// Version is what the service says of itself.
 	Version string
+
+	source    source        // of streams; nil is the queue
+	heartbeat time.Duration // zero means 15 s
 }
 
 // Bounds of connections.
@@ -78,16 +81,17 @@ const (
 
 // Server answers requests. It is safe for concurrent use.
 type Server struct {
-	o        Options
-	routes   []*route
-	mux      *http.ServeMux
-	names    names
-	metrics  *telemetry.Metrics
-	watching sync.WaitGroup
-	started  time.Time
-	draining atomic.Bool
-	ctx      context.Context // of everything that waits
-	end      context.CancelFunc
+	o         Options
+	routes    []*route
+	mux       *http.ServeMux
+	names     names
+	metrics   *telemetry.Metrics
+	watching  sync.WaitGroup
+	streaming streams
+	started   time.Time
+	draining  atomic.Bool
+	ctx       context.Context // of everything that waits
+	end       context.CancelFunc
 }
 
 // New makes a Server for listeners of these addresses.
@@ -103,6 +107,12 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.source == nil {
+		o.source = o.Queue.Events
+	}
+	if o.heartbeat == 0 {
+		o.heartbeat = heartbeat
 	}
 	s := &Server{o: o, started: time.Now(), routes: routes()}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -148,6 +158,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Close ends every connection.
 func (s *Server) Close() {
 	s.end()
+	s.streaming.close()
 	s.watching.Wait()
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/admission"
 	"github.com/glovebox-dev/glovebox/internal/server"
 	"github.com/glovebox-dev/glovebox/internal/service"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
@@ -26,6 +27,9 @@ import (
 
 // ours is the origin that the common service allows beside its own.
 const ours = "https://pages.example"
+
+// operator is the operator's token of the common service.
+const operator = "operator-0123456789abcdef"
 
 func TestMain(m *testing.M) {
 	testenv.Deselect()
@@ -54,7 +58,7 @@ var common = sync.OnceValues(func() (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(service.Options{Dir: dir + "/data", Server: server.Options{Origins: []string{ours}}}, dir)
+	return open(service.Options{Dir: dir + "/data", Server: server.Options{Origins: []string{ours}}, Admission: admission.Options{OperatorToken: operator}}, dir)
 })
 
 func shared(t testing.TB) *site {

@@ -37,6 +37,7 @@ type item struct {
 	tries    int
 	due      time.Time
 	holders  int  // between Expect and Follow
+	follows  int  // how many times Follow was called
 	followed bool // somebody waits for the run's end
 
 	written chan struct{} // closed when the record is, or cannot be, written
@@ -101,6 +102,9 @@ func (h *Hooks) take(d Delivery, u egress.URL) (*item, error) {
 	}
 	i := &item{run: d.RunID, key: d.KeyID, url: u, holders: 1, written: make(chan struct{})}
 	h.items[d.RunID] = i
+	if h.fresh != nil {
+		h.fresh[d.RunID] = true
+	}
 	key.owed++
 	to.owed++
 	return i, nil
@@ -126,6 +130,11 @@ func (h *Hooks) tidy(id string) {
 func (h *Hooks) forget(i *item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.drop(i)
+}
+
+// drop is forget, with the lock held.
+func (h *Hooks) drop(i *item) {
 	if h.items[i.run] != i {
 		return
 	}
@@ -194,6 +203,7 @@ func (h *Hooks) Follow(run string) {
 		return
 	}
 	i.holders--
+	i.follows++
 	h.follow(i)
 }
 
@@ -209,14 +219,18 @@ func (h *Hooks) follow(i *item) {
 // takes.
 func (h *Hooks) await(i *item) {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		h.mu.Lock()
+		follows := i.follows
+		h.mu.Unlock()
 		_, err := h.o.Queue.Wait(h.ctx, i.run)
 		switch {
 		case err == nil:
 			h.ready(i, i.due)
 			return
 		case errors.Is(err, queue.ErrNotFound):
-			h.unexpect(i)
-			return
+			if h.unexpect(i, follows) {
+				return
+			}
 		case errors.Is(err, queue.ErrClosed), h.ctx.Err() != nil:
 			return
 		default:
@@ -228,22 +242,28 @@ func (h *Hooks) await(i *item) {
 	}
 }
 
-// unexpect drops an item whose run was not accepted, unless somebody is about to
-// submit it.
-func (h *Hooks) unexpect(i *item) {
+// unexpect drops an item whose run was not there, unless somebody is about to submit
+// it, who follows it again, or has since it was looked for, by the count of follows: then
+// the waiting is not over.
+func (h *Hooks) unexpect(i *item, follows int) (over bool) {
 	h.mu.Lock()
 	rev := i.rev
-	if i.holders > 0 {
-		i.followed = false // whoever holds it follows it again
+	if i.follows != follows {
 		h.mu.Unlock()
-		return
+		return false
 	}
+	if i.holders > 0 {
+		i.followed = false
+		h.mu.Unlock()
+		return true
+	}
+	h.drop(i) // from here on the next Expect writes a new record, or a new revision of this
 	h.mu.Unlock()
-	h.forget(i)
 	h.o.Observe(Dropped)
 	if err := h.bucket.Delete(h.ctx, i.run, rev); err != nil && !errors.Is(err, queue.ErrConflict) && !errors.Is(err, queue.ErrNotFound) {
 		h.o.Log.Warn("webhook: a record cannot be dropped", "run", i.run, "error", err)
 	}
+	return true
 }
 
 func (h *Hooks) sleep(d time.Duration) bool {
@@ -269,9 +289,18 @@ func (h *Hooks) recover() {
 			h.resume(run, r, v.Revision)
 		}
 	}
+	h.mu.Lock()
+	h.fresh = nil
+	h.mu.Unlock()
 }
 
 func (h *Hooks) resume(run string, r record, rev uint64) {
+	h.mu.Lock()
+	fresh := h.fresh[run]
+	h.mu.Unlock()
+	if fresh {
+		return
+	}
 	u, err := h.parse(r.URL)
 	if err != nil { // the operator has taken the host off his list
 		h.end(record{Key: r.Key, Tries: r.Tries}, run, rev, Dropped)
@@ -288,7 +317,7 @@ func (h *Hooks) resume(run string, r record, rev uint64) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.items[run] != nil || h.ended {
+	if h.items[run] != nil || h.fresh[run] || h.ended {
 		return
 	}
 	h.items[run] = i

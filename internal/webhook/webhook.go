@@ -123,6 +123,7 @@ type Hooks struct {
 	mu     sync.Mutex
 	ended  bool
 	items  map[string]*item // by run
+	fresh  map[string]bool  // runs that were expected while records of before are read, nil after that
 	keys   map[string]*count
 	hosts  map[string]*target
 	trying int
@@ -138,7 +139,7 @@ func New(ctx context.Context, o Options) (*Hooks, error) {
 		return nil, err
 	}
 	h := &Hooks{o: o, allow: map[place]bool{}, wake: make(chan struct{}, 1), drain: make(chan struct{}),
-		items: map[string]*item{}, keys: map[string]*count{}, hosts: map[string]*target{}}
+		items: map[string]*item{}, fresh: map[string]bool{}, keys: map[string]*count{}, hosts: map[string]*target{}}
 	for i, a := range o.Allow {
 		origin, err := egress.ParseOrigin("https://" + a)
 		if err != nil {
