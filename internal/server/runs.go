@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -77,23 +76,14 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 	return s.answer(w, code, run)
 }
 
-// wait is what the query says of waiting; there is nothing else that it may say.
+// wait is what the query says of waiting.
 func (s *Server) wait(r *request) (time.Duration, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return 0, refusal(api.CodeBadRequest, "the query cannot be read")
-	}
-	for name := range query {
-		if name != "wait" {
-			return 0, refusal(api.CodeBadRequest, "the query may say wait and nothing else")
-		}
-	}
-	values := query["wait"]
+	values := r.URL.Query()["wait"]
 	if len(values) == 0 {
 		return 0, nil
 	}
 	wait, err := time.ParseDuration(values[0])
-	if err != nil || wait < 0 || wait > s.o.MaxWait || len(values) > 1 {
+	if err != nil || wait < 0 || wait > s.o.MaxWait {
 		return 0, &api.ServiceError{Code: api.CodeBadField, Field: "wait", Message: "wait: must be one duration from 0s to " + s.o.MaxWait.String()}
 	}
 	return wait, nil

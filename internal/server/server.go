@@ -52,6 +52,9 @@ type Options struct {
 	MaxBody int64
 	// MaxWait is the longest ?wait; zero means a minute.
 	MaxWait time.Duration
+	// HeadTimeout is how long the head of a request may take; zero means 5 s.
+	// BodyTimeout is how long a whole body may take; zero means 20 s.
+	HeadTimeout, BodyTimeout time.Duration
 	// MaxConns is how many connections are open at once; zero means 1024.
 	MaxConns int
 	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
@@ -107,6 +110,12 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.Retention == 0 {
 		o.Retention = 24 * time.Hour
 	}
+	if o.HeadTimeout == 0 {
+		o.HeadTimeout = headTimeout
+	}
+	if o.BodyTimeout == 0 {
+		o.BodyTimeout = bodyTimeout
+	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 1024
 	}
@@ -144,7 +153,7 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
 	http1.SetHTTP1(true)
-	srv := &http.Server{Handler: s, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+	srv := &http.Server{Handler: s, Protocols: &http1, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: s.o.HeadTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	defer context.AfterFunc(s.ctx, func() { _ = srv.Close() })()
 	l = &limitListener{Listener: l, places: make(chan struct{}, s.o.MaxConns)}
