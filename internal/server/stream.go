@@ -34,7 +34,8 @@ func streamRoutes() []*route {
 			id: "watchRun", summary: "What happens to a run, as server-sent events",
 			text:   "Everything from the start, then what comes, until the event finished. The data of each is a Frame, its id the number of the frame. Resumes behind Last-Event-ID, or after; 204 when nothing can follow it.",
 			params: []param{{"Last-Event-ID", "header", "the number of the last event that is known; stronger than after"}, after},
-			media:  "text/event-stream", answers: map[int]any{200: nil, 204: nil}}},
+			media:  "text/event-stream", answers: map[int]any{200: nil, 204: nil}, sends: api.Frame{},
+			codes: []api.Code{api.CodeBadField}}},
 	}
 }
 
