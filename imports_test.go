@@ -110,6 +110,7 @@ internal/admission:  api internal/credential internal/queue
 tests internal/admission: github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
+tests internal/service: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
 internal/server:     . api gate internal/admission internal/budget internal/credential internal/executor internal/queue internal/strictjson internal/telemetry internal/webhook golang.org/x/sys/...
