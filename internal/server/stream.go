@@ -35,6 +35,10 @@ func streamRoutes() []*route {
 			text:   "Everything from the start, then what comes, until the event finished. The data of each is a Frame, its id the number of the frame. Resumes behind Last-Event-ID, or after; 204 when nothing can follow it.",
 			params: []param{{"Last-Event-ID", "header", "the number of the last event that is known; stronger than after"}, after},
 			media:  "text/event-stream", answers: map[int]any{200: nil, 204: nil}}},
+		{method: "GET", path: "/v1/runs/{id}/stream", handle: (*Server).socket, streams: true, doc: doc{
+			id: "streamRun", summary: "What happens to a run, over a WebSocket that can control it",
+			text:   "The server sends a Frame a message: everything from the start or after a number, until finished. The client may send a ClientFrame a message, the owner's token first.",
+			params: []param{after}, answers: map[int]any{101: nil}}},
 	}
 }
 
@@ -142,9 +146,6 @@ func (l oneLine) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// source is where the events of a run come from, those behind a number.
-type source func(ctx context.Context, run string, after uint64) iter.Seq2[queue.Event, error]
-
 // follow are the frames of a run behind a number: where it stands in the queue while
 // it waits, its events as they are stored and as they come, and signs of life. Nothing
 // is kept for a reader who is slow. An error is the last thing that comes.
@@ -156,10 +157,14 @@ func (s *Server) follow(ctx context.Context, run string, after uint64) iter.Seq2
 			err error
 		}
 		items := make(chan item)
+		events := s.o.Queue.Events(ctx, run, after)
+		if s.o.wrap != nil {
+			events = s.o.wrap(events)
+		}
 		var reading sync.WaitGroup
 		reading.Go(func() {
 			defer close(items)
-			for e, err := range s.o.source(ctx, run, after) {
+			for e, err := range events {
 				select {
 				case items <- item{e, err}:
 				case <-ctx.Done():
