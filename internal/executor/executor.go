@@ -20,9 +20,6 @@ import (
 type Note struct {
 	// Interactive keeps standard input open for what [Signal] sends.
 	Interactive bool `json:"interactive,omitempty"`
-	// Webhook is where the result is sent, with the key whose id is KeyID.
-	Webhook string `json:"webhook,omitempty"`
-	KeyID   string `json:"key_id,omitempty"`
 	// Source is a hash of the program, by which one is known again that kills executors.
 	Source string `json:"source,omitempty"`
 }

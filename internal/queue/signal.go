@@ -14,6 +14,7 @@ const maxSignals = 64
 var (
 	signalTaken = []byte("+")
 	signalBusy  = []byte("-")
+	signalOver  = []byte("0") // it is no longer held
 )
 
 // Signal sends a text to the executor that holds a job, wherever it is, and returns
@@ -41,6 +42,8 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 		return ErrNotFound
 	case err != nil:
 		return err
+	case string(answer.Data) == string(signalOver):
+		return ErrNotFound
 	case string(answer.Data) != string(signalTaken):
 		return ErrBusy
 	}
@@ -67,6 +70,12 @@ func (d *Delivery) listen() error {
 		return d.over
 	}
 	d.heard, err = d.q.nc.Subscribe(on.s, func(m *nats.Msg) {
+		select {
+		case <-d.lost:
+			_ = m.Respond(signalOver)
+			return
+		default:
+		}
 		if len(d.signals) == cap(d.signals) { // nobody else sends: what f takes has room
 			_ = m.Respond(signalBusy)
 			return

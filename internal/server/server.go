@@ -21,14 +21,16 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
 	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
-// Options of a Server. Queue, Box, Secret, Admission, Budget and Metrics are needed;
+// Options of a Server. Those up to Hooks are needed;
 // zero values of the others are the defaults.
 type Options struct {
 	Queue     *queue.Queue
@@ -37,10 +39,10 @@ type Options struct {
 	Admission *admission.Admission
 	// Budget has the memory of bodies.
 	Budget *budget.Budget
-	// Metrics gives the routes' patterns, which it has to know, what it counts by.
-	Metrics func(routes []string) *telemetry.Metrics
-	// Webhook says whether a URL may be told of ends; nil means that none may.
-	Webhook func(url string) error
+	// Metrics counts; its routes are [Patterns].
+	Metrics *telemetry.Metrics
+	// Hooks tells others of ends.
+	Hooks *webhook.Hooks
 	// Hosts are what a Host header may be, beside the address that is listened on and
 	// localhost with its port: NAME or NAME:PORT.
 	Hosts []string
@@ -51,11 +53,17 @@ type Options struct {
 	MaxBody int64
 	// MaxWait is the longest ?wait; zero means a minute.
 	MaxWait time.Duration
+	// HeadTimeout is how long the head of a request may take; zero means 5 s.
+	// BodyTimeout is how long a whole body may take; zero means 20 s.
+	HeadTimeout, BodyTimeout time.Duration
 	// MaxConns is how many connections are open at once; zero means 1024.
 	MaxConns int
 	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
 	Slots, Backlog, InFlight, Sockets int
 	Retention                         time.Duration
+	// Ceilings are the most that a program may ask for; Warnings go into the status.
+	Ceilings api.Limits
+	Warnings []string
 	// Running is how many runs run at this moment.
 	Running func() int
 	// Log gets one line a request, without what is in it. Nil means silence.
@@ -88,6 +96,7 @@ type Server struct {
 	mux       *http.ServeMux
 	names     names
 	metrics   *telemetry.Metrics
+	bodies    *queue.Bucket // hashes of submissions with an Idempotency-Key
 	watching  sync.WaitGroup
 	streaming streams
 	owners    owners
@@ -105,6 +114,15 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.MaxWait == 0 {
 		o.MaxWait = time.Minute
 	}
+	if o.Retention == 0 {
+		o.Retention = 24 * time.Hour
+	}
+	if o.HeadTimeout == 0 {
+		o.HeadTimeout = headTimeout
+	}
+	if o.BodyTimeout == 0 {
+		o.BodyTimeout = bodyTimeout
+	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 1024
 	}
@@ -117,19 +135,19 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.heartbeat == 0 {
 		o.heartbeat = heartbeat
 	}
-	s := &Server{o: o, started: time.Now(), routes: routes()}
+	s := &Server{o: o, started: time.Now(), routes: routes(), metrics: o.Metrics}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	var err error
 	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {
 		return nil, err
 	}
 	s.mux = http.NewServeMux()
-	patterns := []string{noRoute}
 	for _, r := range s.routes {
-		patterns = append(patterns, r.pattern())
 		s.mux.Handle(r.pattern(), s.endpoint(r))
 	}
-	s.metrics = o.Metrics(patterns)
+	if s.bodies, err = o.Queue.Bucket(s.ctx, "submissions", queue.BucketOptions{TTL: s.o.Retention, MaxValue: 64}); err != nil {
+		return nil, err
+	}
 	waiting, err := o.Queue.Unfinished(s.ctx, "")
 	for _, j := range waiting {
 		s.watch(j.ID)
@@ -142,7 +160,7 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
 	http1.SetHTTP1(true)
-	srv := &http.Server{Handler: s, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+	srv := &http.Server{Handler: s, Protocols: &http1, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: s.o.HeadTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	defer context.AfterFunc(s.ctx, func() { _ = srv.Close() })()
 	l = &limitListener{Listener: l, places: make(chan struct{}, s.o.MaxConns)}
