@@ -112,8 +112,8 @@ tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
+internal/server:     github.com/coder/websocket
 internal/server:     . api gate internal/admission internal/budget internal/credential internal/executor internal/queue internal/strictjson internal/telemetry internal/webhook golang.org/x/sys/...
-tests internal/server: internal/service
 internal/service:    . api internal/admission internal/budget internal/credential internal/executor internal/queue internal/server internal/strictjson internal/telemetry internal/webhook golang.org/x/sys/...
 internal/service:    internal/config internal/ownfile
 tests internal/server: internal/service github.com/getkin/kin-openapi/...
@@ -190,7 +190,7 @@ fence github.com/nats-io/nats.go/...: internal/queue agent/store/natskv
 fence github.com/nats-io/nats-server/...: internal/queue bench tests
 never agent/store: net net/http
 never internal/queue: net/http
-fence github.com/coder/websocket/...: nowhere
+fence github.com/coder/websocket/...: internal/server client tests
 fence github.com/getkin/kin-openapi/...: tests
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/coreos/go-systemd/...: cmd/glovebox
@@ -438,7 +438,7 @@ func TestImportPolicyRefuses(t *testing.T) {
 		{"queue's client", "agent/store/natskv/a.go", `import "github.com/nats-io/nats.go/jetstream"`, ""},
 		{"queue's server", "agent/store/natskv/a.go", `import "github.com/nats-io/nats-server/v2/server"`, "belongs in internal/queue, bench, tests only"},
 		{"queue's server in a test", "agent/store/natskv/a_test.go", `import "github.com/nats-io/nats-server/v2/server"`, ""},
-		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in nowhere only"},
+		{"websocket", "cmd/glovebox/a.go", `import "github.com/coder/websocket"`, "belongs in internal/server, client, tests only"},
 		{"cgo", "internal/cell/a.go", `import "C"`, "belongs in nowhere only"},
 		{"lenient decoder", "cmd/glovebox/a.go", `import "encoding/json"` + "\n" + `var _ = json.NewDecoder`, "json.NewDecoder belongs in"},
 		{"lenient decoder, shortly", "a.go", `import "encoding/json"` + "\n" + `var _ = json.Unmarshal`, "json.Unmarshal belongs in"},
