@@ -39,5 +39,5 @@ type param struct{ name, in, text string }
 
 // routes are all that the service answers.
 func routes() []*route {
-	return slices.Concat(runRoutes(), controlRoutes(), keyRoutes(), infoRoutes())
+	return slices.Concat(runRoutes(), controlRoutes(), keyRoutes(), infoRoutes(), pageRoutes())
 }

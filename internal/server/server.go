@@ -25,6 +25,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/web"
 )
 
 // Options of a Server. Queue, Box, Secret, Admission, Budget and Metrics are needed;
@@ -61,6 +62,8 @@ type Options struct {
 	Log *slog.Logger
 	// Version is what the service says of itself.
 	Version string
+	// Site is the pages; nil means those of the program.
+	Site *web.Site
 }
 
 // Bounds of connections.
@@ -96,6 +99,9 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 1024
+	}
+	if o.Site == nil {
+		o.Site = web.Default()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
