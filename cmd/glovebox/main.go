@@ -159,7 +159,7 @@ func newRoot() *cobra.Command {
 		}
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())
+	root.AddCommand(newRun(), newServe(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().BoolP("help", "h", false, "show this help")
 		c.DisableFlagsInUseLine = true

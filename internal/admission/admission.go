@@ -182,7 +182,7 @@ func (o *Options) consistent() error {
 		return &api.FieldError{Field: "CoarseIPv4Bits", Value: o.CoarseIPv4Bits, Reason: "must be IPv4Bits at most"}
 	case o.CoarseIPv6Bits > o.IPv6Bits:
 		return &api.FieldError{Field: "CoarseIPv6Bits", Value: o.CoarseIPv6Bits, Reason: "must be IPv6Bits at most"}
-	case o.OperatorToken != "" && o.OperatorToken == o.AccessToken:
+	case o.OperatorToken != "" && credential.Equal(o.OperatorToken, o.AccessToken):
 		return &api.FieldError{Field: "AccessToken", Reason: "must not be the operator's token"}
 	}
 	for name, token := range map[string]string{"OperatorToken": o.OperatorToken, "AccessToken": o.AccessToken} {

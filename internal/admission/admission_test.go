@@ -147,3 +147,5 @@ func TestKey(t *testing.T) {
 		t.Error("revoked:", err)
 	}
 }
+
+func queueOptions() queue.Options { return queue.Options{} }

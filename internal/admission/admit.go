@@ -48,16 +48,43 @@ func (a *Admission) Admit(ctx context.Context, c Client, r Request) (*Place, err
 		return nil, err
 	}
 	p := &Place{a: a, c: c, r: r}
-	if a.o.Quotas && c.Kind != Operator {
-		if err = a.paidFor(ctx, c, pending); err == nil {
-			p.mine, err = a.chargeRun(ctx, c, r.ID)
-		}
-	}
-	if err != nil {
+	if err := p.pay(ctx, pending); err != nil {
 		a.shares.leave(r.ID, false)
 		return nil, err
 	}
 	return p, nil
+}
+
+// pay does what needs the store: nothing is charged when it returns an error, or it is
+// not known.
+func (p *Place) pay(ctx context.Context, pending int64) (err error) {
+	a := p.a
+	if a.o.Queue.Shared() {
+		if err := a.elsewhere(ctx, p.c); err != nil {
+			return err
+		}
+	}
+	if !a.o.Quotas || p.c.Kind == Operator {
+		return nil
+	}
+	if err := a.paidFor(ctx, p.c, pending); err != nil {
+		return err
+	}
+	p.mine, err = a.chargeRun(ctx, p.c, p.r.ID)
+	return err
+}
+
+// elsewhere refuses a client whose runs of all machines are more than it may have. What
+// several machines admit in the same moment is not seen by it.
+func (a *Admission) elsewhere(ctx context.Context, c Client) error {
+	all, err := a.o.Queue.Unfinished(ctx, c.ID)
+	if err != nil {
+		return a.failed("the queue's jobs cannot be read", err)
+	}
+	if a.shares.together(c.ID, all) > a.o.InFlight {
+		return inFlight(a.o.InFlight)
+	}
+	return nil
 }
 
 // enter takes a place among those in flight, and says how many bytes the client's runs

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/queue"
 )
 
 // shares is what is held at the moment, by client and by run. Nobody who holds nothing
@@ -35,6 +36,7 @@ type inflight struct {
 	bytes    int64
 	requests int  // that were admitted for it and have no answer of the queue yet
 	accepted bool // the queue has it
+	charged  bool // by a request that was refused
 	over     bool // it has ended before the request was told that it was accepted
 	since    uint64
 	sweeps   int // it has stayed without an answer
@@ -132,9 +134,9 @@ func (s *shares) accepted(id, client string) {
 	}
 }
 
-// leave ends the part of a request whose run was not accepted. last says that no other
-// one has a part in it, so that what was charged is given back.
-func (s *shares) leave(id string, charged bool) (last bool) {
+// leave ends the part of a request whose run was not accepted. refund says that what
+// was charged for the run is to be given back: no other request has a part in it.
+func (s *shares) leave(id string, charged bool) (refund bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.runs[id]
@@ -142,11 +144,12 @@ func (s *shares) leave(id string, charged bool) (last bool) {
 		return charged
 	}
 	s.answered(e)
-	if e.requests > 0 || e.accepted {
+	e.charged = e.charged || charged
+	if e.requests > 0 || e.accepted && !e.over {
 		return false
 	}
 	s.free(id, e)
-	return charged && !e.over
+	return e.charged && !e.over && !e.accepted
 }
 
 func (s *shares) done(id string) {
@@ -160,6 +163,20 @@ func (s *shares) done(id string) {
 	default:
 		s.free(id, e)
 	}
+}
+
+// together is how many runs a client has, here and among those that the queue has.
+func (s *shares) together(client string, queued []queue.JobName) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.of(client).runs
+	for _, j := range queued {
+		if s.runs[j.ID] == nil {
+			n++
+		}
+	}
+	s.forget(client)
+	return n
 }
 
 // mayLook says whether it is time to ask the queue for the runs of a client.

@@ -90,3 +90,16 @@ func Markdown() string {
 	}
 	return b.String()
 }
+
+// IsSecret tells whether a variable of the environment holds a secret.
+func IsSecret(variable string) bool {
+	m := Machine{Cores: 1}
+	for _, g := range table(defaults(m), m) {
+		for _, s := range g.settings {
+			if s.isSecret() && s.variable() == variable {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -29,17 +29,21 @@ const (
 const maxInput = 1 << 20
 
 // input is the standard input of an interactive run: what was sent and not yet read.
+// What comes is judged by admit before its sender is answered, and added by listen, in
+// the order in which it came; what came before there was a judge is added too.
 type input struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	data    []byte
+	coming  int  // bytes that were admitted and not yet added
+	closing bool // the end was admitted
 	ended   bool // nothing more comes
 	closed  bool // nobody reads any more
 	open    bool // there is one at all
 }
 
-func newInput(first []byte, open bool) *input {
-	in := &input{data: first, open: open, ended: !open}
+func newInput(open bool) *input {
+	in := &input{open: open, ended: !open}
 	in.changed = sync.NewCond(&in.mu)
 	return in
 }
@@ -56,7 +60,7 @@ func message(data []byte) (m api.ClientFrame, input []byte, err error) {
 	return m, input, err
 }
 
-// admit takes standard input into its buffer at once, and refuses what has no room.
+// admit says whether a message can be taken: standard input only if there is room.
 func (in *input) admit(data []byte) bool {
 	m, bytes, err := message(data)
 	if err != nil || m.Type != SignalStdin && m.Type != SignalClose {
@@ -65,14 +69,33 @@ func (in *input) admit(data []byte) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if m.Type == SignalClose {
-		in.ended = true
-	} else if in.ended || in.closed || len(in.data)+len(bytes) > maxInput {
-		return false
-	} else {
-		in.data = append(in.data, bytes...)
+		in.closing = true
+		return true
 	}
-	in.changed.Broadcast()
+	if !in.open || in.closing || in.ended || in.closed || len(in.data)+in.coming+len(bytes) > maxInput {
+		return false
+	}
+	in.coming += len(bytes)
 	return true
+}
+
+// add takes what was admitted.
+func (in *input) add(bytes []byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.coming = max(in.coming-len(bytes), 0)
+	if !in.ended && !in.closed {
+		in.data = append(in.data, bytes...)
+		in.changed.Broadcast()
+	}
+}
+
+// end says that nothing more comes.
+func (in *input) end() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.ended = true
+	in.changed.Broadcast()
 }
 
 // close says that nobody reads any more.
@@ -119,12 +142,16 @@ func (r *run) listen(ctx context.Context, cancel func()) {
 				r.signal(running, name)
 			}
 		case data := <-r.d.Signals():
-			m, _, err := message(data)
+			m, bytes, err := message(data)
 			switch {
 			case err != nil:
 				r.log.Warn("executor: a message that nobody can read", "error", err)
 			case m.Type == SignalCancel:
 				cancel()
+			case m.Type == SignalStdin:
+				r.in.add(bytes)
+			case m.Type == SignalClose:
+				r.in.end()
 			case m.Type == SignalSignal && running != nil:
 				r.signal(running, m.Name)
 			case m.Type == SignalSignal && len(waiting) < maxWaiting:

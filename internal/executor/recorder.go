@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 const (
 	maxPending = 1 << 20  // bytes; a program that prints faster than the store takes it is held up
 	maxChunk   = 64 << 10 // bytes of one event
+	crowd      = 32       // events; with more of them pending the next ones are put together
 	// Behind so many events of a run the next ones are gathered for a while, so that
 	// one which runs for minutes does not come to the end of what it may write.
 	brisk  = 500
@@ -34,6 +36,7 @@ type recorder struct {
 	changed *sync.Cond // pending or closed
 	pending []api.Event
 	bytes   int
+	brisk   bool // much was written
 	closed  bool
 	done    chan struct{}
 }
@@ -56,26 +59,59 @@ func (r *recorder) event(e api.Event) {
 		r.changed.Wait()
 	}
 	r.bytes += len(e.Data) + len(e.Base64)
-	if n := len(r.pending); n > 0 && merge(&r.pending[n-1], &e) {
-		return
+	if !r.join(&e) {
+		r.pending = append(r.pending, e)
 	}
-	r.pending = append(r.pending, e)
 	r.changed.Broadcast()
 }
 
-// merge makes one event of two, if they can be one.
-func merge(last, e *api.Event) bool {
+// join makes an event part of one that is pending, if it can be one with the last. When
+// many are pending, or were written, it is one with the last of its own kind: what a
+// program prints to two streams in turn is then told in another order, which nobody who
+// reads two pipes could know either, and does not use up the events of its run.
+func (r *recorder) join(e *api.Event) bool {
+	crowded := r.brisk || len(r.pending) > crowd
+	for i := len(r.pending) - 1; i >= 0 && i >= len(r.pending)-3; i-- {
+		last := &r.pending[i]
+		if merge(last, e, crowded) {
+			return true
+		}
+		if !crowded || last.Type != "chunk" && last.Type != "stats" {
+			return false
+		}
+	}
+	return false
+}
+
+// merge makes one event of two, if they can be one: bytes that are no text and text only
+// if they must.
+func merge(last, e *api.Event, must bool) bool {
 	switch {
 	case last.Type != e.Type:
 		return false
 	case e.Type == "stats":
 		*last = *e
 		return true
-	case e.Type == "chunk" && last.Stream == e.Stream && last.Base64 == "" && e.Base64 == "" && len(last.Data)+len(e.Data) <= maxChunk:
+	case e.Type != "chunk" || last.Stream != e.Stream || len(last.Data)+len(last.Base64)+len(e.Data)+len(e.Base64) > maxChunk:
+		return false
+	case last.Base64 == "" && e.Base64 == "":
 		last.Data += e.Data
 		return true
+	case (last.Base64 == "") != (e.Base64 == "") && !must:
+		return false
 	}
-	return false
+	last.Base64 = base64.StdEncoding.EncodeToString(append(content(last), content(e)...))
+	last.Data = ""
+	return true
+}
+
+// content is what a chunk has to say.
+func content(e *api.Event) []byte {
+	if e.Base64 == "" {
+		return []byte(e.Data)
+	}
+	b, _ := base64.StdEncoding.DecodeString(e.Base64) // it was encoded in this process
+	return b
 }
 
 // close writes down what is pending and returns when it is there.
@@ -121,6 +157,9 @@ func (r *recorder) write() {
 			}
 		}
 		if written > brisk {
+			r.mu.Lock()
+			r.brisk = true
+			r.mu.Unlock()
 			time.Sleep(gather)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -40,8 +41,15 @@ var PhaseCompile = []byte(`{"phase":"compile"}`)
 func (r *run) run() (*api.Result, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if err := strictjson.Decode(r.d.Job.Note, &r.note, strictjson.Options{MaxBytes: queue.MaxNote}); err != nil {
+		return failed("decode", err), nil
+	}
+	r.in = newInput(r.note.Interactive)
+	r.d.Admit(func(data []byte) bool { // what is admitted must find its place
+		return len(r.d.Signals()) < cap(r.d.Signals()) && r.in.admit(data)
+	})
 	var p api.Program
-	if err := r.decode(&p); err != nil {
+	if err := strictjson.Decode(r.d.Job.Program, &p, strictjson.Options{Audience: api.AudienceClient, MaxBytes: queue.MaxObject}); err != nil {
 		return failed("decode", err), nil
 	}
 	r.language = p.Language
@@ -52,8 +60,7 @@ func (r *run) run() (*api.Result, error) {
 	if err != nil {
 		return failed("prepare", err), nil
 	}
-	r.in = newInput(p.Stdin, r.note.Interactive)
-	r.d.Admit(r.in.admit)
+	r.in.data = p.Stdin
 	go r.listen(ctx, cancel)
 	if r.e.o.Reserve != nil {
 		release, err := r.e.o.Reserve(ctx, limits)
@@ -66,13 +73,6 @@ func (r *run) run() (*api.Result, error) {
 		defer release()
 	}
 	return r.begin(ctx, p, limits.Compile != nil)
-}
-
-func (r *run) decode(p *api.Program) error {
-	if err := strictjson.Decode(r.d.Job.Note, &r.note, strictjson.Options{MaxBytes: queue.MaxNote}); err != nil {
-		return err
-	}
-	return strictjson.Decode(r.d.Job.Program, p, strictjson.Options{Audience: api.AudienceClient, MaxBytes: queue.MaxObject})
 }
 
 // begin writes down that the run begins, and runs the program.
@@ -158,6 +158,10 @@ func ArtifactObject(name string) string { return "artifact/" + name }
 // finish writes the final event.
 func (r *run) finish(result *api.Result) ([]byte, error) {
 	result.ID = r.d.Job.ID
+	result.Evidence.Layers = slices.Clone(result.Evidence.Layers)
+	for i, l := range result.Evidence.Layers { // where this host has what is not for everybody who has an id
+		result.Evidence.Layers[i] = api.Layer{Name: l.Name, Applied: l.Applied}
+	}
 	if result.Verdict == api.Interrupted && result.Cause == "" {
 		result.Cause = CauseShutdown
 	}

@@ -71,7 +71,7 @@ func (d *Delivery) loseLocked(why error) {
 		d.over = why
 		close(d.lost)
 		if d.heard != nil {
-			_ = d.heard.Unsubscribe()
+			_ = d.heard.Drain() // whoever has sent something is answered
 		}
 	}
 }

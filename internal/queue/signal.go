@@ -14,6 +14,7 @@ const maxSignals = 64
 var (
 	signalTaken = []byte("+")
 	signalBusy  = []byte("-")
+	signalOver  = []byte("0") // it is no longer held
 )
 
 // Signal sends a text to the executor that holds a job, wherever it is, and returns
@@ -41,6 +42,8 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 		return ErrNotFound
 	case err != nil:
 		return err
+	case string(answer.Data) == string(signalOver):
+		return ErrNotFound
 	case string(answer.Data) != string(signalTaken):
 		return ErrBusy
 	}
@@ -67,17 +70,22 @@ func (d *Delivery) listen() error {
 		return d.over
 	}
 	d.heard, err = d.q.nc.Subscribe(on.s, func(m *nats.Msg) {
-		answer := signalTaken
+		select {
+		case <-d.lost:
+			_ = m.Respond(signalOver)
+			return
+		default:
+		}
+		if len(d.signals) == cap(d.signals) { // nobody else sends: what f takes has room
+			_ = m.Respond(signalBusy)
+			return
+		}
 		if f := d.admit.Load(); f != nil && !(*f)(m.Data) {
 			_ = m.Respond(signalBusy)
 			return
 		}
-		select {
-		case d.signals <- m.Data:
-		default:
-			answer = signalBusy
-		}
-		_ = m.Respond(answer)
+		d.signals <- m.Data
+		_ = m.Respond(signalTaken)
 	})
 	return err
 }

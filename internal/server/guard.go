@@ -135,7 +135,7 @@ func (s *Server) judgeHead(r *http.Request) error {
 	case r.URL.Host != "" || r.URL.Scheme != "" || !strings.HasPrefix(r.RequestURI, "/"):
 		return refusal(api.CodeMisdirected, "the request names another server")
 	case !s.names.hosts[lower(r.Host)]:
-		return refusal(api.CodeMisdirected, "this service is not called that; --host adds a name")
+		return refusal(api.CodeMisdirected, "this service is not called that; --allow-host adds a name")
 	case r.URL.RawPath != "" && strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"), !canonical(r.URL.Path):
 		return refusal(api.CodeBadRequest, "the path must be in its one canonical form")
 	case r.Header.Get("Content-Encoding") != "":
@@ -178,7 +178,7 @@ func (t *told) WriteHeader(status int)      { t.status = status }
 // fromHere refuses pages of other sites: what changes something or streams is not for
 // them.
 func (s *Server) fromHere(r *http.Request) error {
-	no := refusal(api.CodeForbidden, "pages of other sites may not ask this service; --origin allows one")
+	no := refusal(api.CodeForbidden, "pages of other sites may not ask this service; --allow-origin allows one")
 	origins := r.Header.Values("Origin")
 	for _, o := range origins {
 		if !s.names.origins[lower(o)] && !s.own(o, r) {

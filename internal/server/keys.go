@@ -10,7 +10,8 @@ import (
 func keyRoutes() []*route {
 	return []*route{
 		{method: "POST", path: "/v1/keys", handle: (*Server).createKey, doc: doc{
-			id: "createKey", summary: "Make an API key", text: "Nobody has to sign up. The key is in this answer and never again.", answers: map[int]any{201: api.KeyInfo{}}}},
+			id: "createKey", summary: "Make an API key", text: "Nobody has to sign up. The key is in this answer and never again.", answers: map[int]any{201: api.KeyInfo{}},
+			codes: []api.Code{api.CodeQuota, api.CodeDraining}}},
 		{method: "GET", path: "/v1/keys", handle: (*Server).listKeys, operator: true, doc: doc{
 			id: "listKeys", summary: "All living keys, for the operator", answers: map[int]any{200: api.KeyList{}}}},
 		{method: "GET", path: "/v1/keys/self", handle: (*Server).ownKey, doc: doc{

@@ -3,6 +3,9 @@ package server
 import (
 	"net/http"
 	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/api"
 )
 
 // route is one method of one path. The OpenAPI document is made of these.
@@ -32,12 +35,21 @@ type doc struct {
 	params            []param
 	answers           map[int]any // by status: an example of the type, or nil for none
 	media             string      // of the answers, if not JSON
+	// codes are refusals of this route beside those that follow from what it is.
+	codes []api.Code
+	// heads are headers of the answers, by status and name.
+	heads map[int]map[string]string
+	// sends and takes are examples of the messages to and from the client, of a stream.
+	sends, takes any
 }
 
 // param is a parameter of the query or a header.
 type param struct{ name, in, text string }
 
-// routes are all that the service answers.
+// routes are the interface; the pages are beside it.
 func routes() []*route {
-	return slices.Concat(runRoutes(), controlRoutes(), keyRoutes(), infoRoutes(), pageRoutes())
+	return slices.Concat(runRoutes(), controlRoutes(), streamRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
 }
+
+// byID tells whether the path names something that may not exist.
+func (rt *route) byID() bool { return strings.Contains(rt.path, "{") }

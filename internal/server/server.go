@@ -15,11 +15,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
 	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
@@ -56,6 +58,9 @@ type Options struct {
 	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
 	Slots, Backlog, InFlight, Sockets int
 	Retention                         time.Duration
+	// Ceilings are the most that a program may ask for; Warnings go into the status.
+	Ceilings api.Limits
+	Warnings []string
 	// Running is how many runs run at this moment.
 	Running func() int
 	// Log gets one line a request, without what is in it. Nil means silence.
@@ -64,6 +69,9 @@ type Options struct {
 	Version string
 	// Site is the pages; nil means those of the program.
 	Site *web.Site
+
+	source    source        // of streams; nil is the queue
+	heartbeat time.Duration // zero means 15 s
 }
 
 // Bounds of connections.
@@ -77,16 +85,17 @@ const (
 
 // Server answers requests. It is safe for concurrent use.
 type Server struct {
-	o        Options
-	routes   []*route
-	mux      *http.ServeMux
-	names    names
-	metrics  *telemetry.Metrics
-	watching sync.WaitGroup
-	started  time.Time
-	draining atomic.Bool
-	ctx      context.Context // of everything that waits
-	end      context.CancelFunc
+	o         Options
+	routes    []*route
+	mux       *http.ServeMux
+	names     names
+	metrics   *telemetry.Metrics
+	watching  sync.WaitGroup
+	streaming streams
+	started   time.Time
+	draining  atomic.Bool
+	ctx       context.Context // of everything that waits
+	end       context.CancelFunc
 }
 
 // New makes a Server for listeners of these addresses.
@@ -106,7 +115,13 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, started: time.Now(), routes: routes()}
+	if o.source == nil {
+		o.source = o.Queue.Events
+	}
+	if o.heartbeat == 0 {
+		o.heartbeat = heartbeat
+	}
+	s := &Server{o: o, started: time.Now(), routes: slices.Concat(routes(), pageRoutes())}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	var err error
 	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {
@@ -150,6 +165,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Close ends every connection.
 func (s *Server) Close() {
 	s.end()
+	s.streaming.close()
 	s.watching.Wait()
 }
 

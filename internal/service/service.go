@@ -10,8 +10,8 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,20 +31,22 @@ type Options struct {
 	// Dir is the data folder: it has the service's secret and its queue. It is made,
 	// 0700, and belongs to one service at a time.
 	Dir   string
-	Queue queue.Options    // Dir, MaxJobs and Log are filled in
-	Box   glovebox.Options // MaxLimits are lowered to those of a service
+	Queue queue.Options    // MaxJobs, Log and, without an URL, Dir are filled in
+	Box   glovebox.Options // fields of MaxLimits that are zero are those of a service
 	// Server has what is said of requests; what the service itself makes is filled in.
 	Server server.Options
 	// Admission says who may do what; Queue, Secret and Log are filled in.
 	Admission admission.Options
 	// Metrics say who may read them; the rest is filled in.
 	Metrics telemetry.Options
-	// Budget is what all of it may use together; nil means what the machine has.
+	// Budget is what all of it may use together; nil means what the machine has, of which
+	// Memory bytes: nine tenths of what there is if that is zero.
 	Budget *budget.Budget
+	Memory int64
 	// Slots run at once (two for each processor), Backlog may wait besides (64).
 	Slots, Backlog int
 	Listeners      []net.Listener
-	TLS            *tls.Config
+	Certificates   *Certificates // nil: without TLS
 	Log            *slog.Logger
 }
 
@@ -76,7 +78,10 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	q := o.Queue
-	q.Dir, q.MaxJobs, q.Log, q.Settled = o.Dir, s.o.Slots+s.o.Backlog, s.o.Log, s.settled
+	q.MaxJobs, q.Log, q.Settled = s.o.Slots+s.o.Backlog, s.o.Log, s.settled
+	if q.URL == "" {
+		q.Dir = o.Dir
+	}
 	if s.queue, err = queue.Open(ctx, q); err != nil { // it has the folder's lock
 		return nil, err
 	}
@@ -84,7 +89,8 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.box, err = glovebox.New(s.boxOptions()); err != nil {
+	s.o.Box = s.boxOptions()
+	if s.box, err = glovebox.New(s.o.Box); err != nil {
 		return nil, err
 	}
 	a := o.Admission
@@ -106,7 +112,7 @@ func (s *Service) defaults() {
 		s.o.Log = slog.New(slog.DiscardHandler)
 	}
 	if s.o.Budget == nil {
-		s.o.Budget = machine()
+		s.o.Budget = machine(s.o.Memory)
 	}
 }
 
@@ -115,6 +121,7 @@ func (s *Service) serve(secret *credential.Secret) (err error) {
 	o := s.o.Server
 	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.measure
 	o.Slots, o.Backlog, o.Running = s.o.Slots, s.o.Backlog, s.running
+	o.Ceilings, o.Warnings = s.o.Box.MaxLimits, s.Warnings()
 	var addrs []net.Addr
 	for _, l := range s.o.Listeners {
 		addrs = append(addrs, l.Addr())
@@ -123,8 +130,12 @@ func (s *Service) serve(secret *credential.Secret) (err error) {
 		return err
 	}
 	s.executor = executor.Start(executor.Options{Queue: s.queue, Box: s.box, Slots: s.o.Slots, Log: s.o.Log, Reserve: s.reserve, Taken: s.taken, Ended: s.ended})
+	var secure *tls.Config
+	if s.o.Certificates != nil {
+		secure = s.o.Certificates.config()
+	}
 	for _, l := range s.o.Listeners {
-		s.serving.Go(func() { s.failed <- s.server.Serve(l, s.o.TLS) })
+		s.serving.Go(func() { s.failed <- s.server.Serve(l, secure) })
 	}
 	return nil
 }
@@ -168,7 +179,7 @@ const cellDescriptors = 16
 
 func (s *Service) boxOptions() glovebox.Options {
 	b := s.o.Box
-	b.MaxLimits = api.ServiceMaxLimits(runtime.NumCPU()).Lower(b.MaxLimits)
+	b.MaxLimits = b.MaxLimits.Over(api.ServiceMaxLimits(runtime.NumCPU()))
 	b.MaxCells = max(b.MaxCells, s.o.Slots+2)
 	b.Logger = s.o.Log
 	return b
@@ -177,8 +188,33 @@ func (s *Service) boxOptions() glovebox.Options {
 // Failed says why a listener is answered no more.
 func (s *Service) Failed() <-chan error { return s.failed }
 
-// Status is what the host enforces.
-func (s *Service) Status() api.Status { return s.box.Status() }
+// Status is what the host enforces, with warnings of the service's own.
+func (s *Service) Status() api.Status {
+	st := s.box.Status()
+	st.Warnings = append(slices.Clone(st.Warnings), s.Warnings()...)
+	return st
+}
+
+// Warnings are what an operator has allowed and should know.
+func (s *Service) Warnings() []string {
+	if s.queue.Insecure() {
+		return []string{"queue: the NATS server is used without TLS or credentials, as nats_insecure says"}
+	}
+	return nil
+}
+
+// Err says what keeps the service from taking submissions: nil, or the queue's reason.
+// After [queue.ErrFull] the service has to be closed and opened again when there is
+// room; nothing that was accepted is lost.
+func (s *Service) Err() error { return s.queue.Err() }
+
+// Reload reads the files of the certificates again.
+func (s *Service) Reload() error {
+	if s.o.Certificates == nil {
+		return nil
+	}
+	return s.o.Certificates.Reload()
+}
 
 // Drain takes no submission and no job any more, and returns when no run is left, or
 // with the context's cause.
@@ -215,16 +251,16 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
-// DrainTime is how long a service waits for its runs to end, when it is told to.
-const DrainTime = 70 * time.Second
-
-// machine is a budget of what this machine has: all of its memory but a tenth, which
-// is for the system and the service itself.
-func machine() *budget.Budget {
-	var si unix.Sysinfo_t
-	_ = unix.Sysinfo(&si)
+// machine is a budget of what this machine has: this much of its memory, or all but a
+// tenth, which is for the system and the service itself.
+func machine(memory int64) *budget.Budget {
+	if memory == 0 {
+		var si unix.Sysinfo_t
+		_ = unix.Sysinfo(&si)
+		memory = int64(si.Totalram) * int64(si.Unit) / 10 * 9
+	}
 	var files unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files)
-	total := budget.Amount{Memory: int64(si.Totalram) * int64(si.Unit) * 9 / 10, Processes: 1 << 15, Descriptors: int64(min(files.Cur, 1<<20)), Disk: 1 << 40}
+	total := budget.Amount{Memory: memory, Processes: 1 << 15, Descriptors: int64(min(files.Cur, 1<<20)), Disk: 1 << 40}
 	return budget.New(total, budget.Amount{Memory: total.Memory / 20, Descriptors: total.Descriptors / 20})
 }

@@ -36,8 +36,8 @@ function seconds(ms) {
 }
 
 /** call asks the service and returns its answer, if that is none of its errors. */
-export async function call(method, path, { body, owner, accept, after, signal } = {}) {
-  const headers = {}
+export async function call(method, path, { body, owner, accept, after, signal, headers = {} } = {}) {
+  headers = { ...headers }
   if (key.get()) headers.Authorization = `Bearer ${key.get()}`
   if (owner) headers["Glovebox-Owner"] = owner
   if (accept) headers.Accept = accept

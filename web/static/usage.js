@@ -39,7 +39,7 @@ export class Usage {
     const points = this.#points
     const library = await this.#draw
     if (!library || points !== this.#points || points.length < 2) return
-    this.#chart ??= library.open(this.#box)
+    this.#chart ??= library.chart(this.#box, [{ label: "Memory", unit: "MiB", color: "--curve-memory" }, { label: "Processor", unit: "%", color: "--curve-cpu", least: 100 }])
     this.#chart.set(points.map(p => p.t / 1000), points.map(p => p.memory === null ? null : p.memory / 1048576), points.map(p => p.percent))
   }
 

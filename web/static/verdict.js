@@ -53,34 +53,43 @@ export function notes(r) {
   return all.length ? el("ul", { className: "notes" }, ...all.map(n => el("li", {}, n))) : null
 }
 
+// What each layer does. Two of them are told and not demanded.
 const LAYERS = {
   namespaces: "It sees nobody else: its own processes, network, users and mounts",
   root: "It sees an almost empty disk",
+  proc: "It sees its own processes and nothing of the machine in /proc",
   landlock: "The kernel lets it open only what it was given",
   seccomp: "The kernel answers only the calls that a program needs",
-  cgroup: "Memory, processor and processes are bounded together",
+  cgroup: "Memory, processor and processes of all of it are bounded together",
   rlimits: "Each of its processes is bounded too",
   privileges: "It has no privilege and can win none",
-  time: "Its deadlines are held from inside and from outside",
-  speculation: "Mitigations against speculative execution are on",
+  self_test: "Before it began, forbidden things were tried from inside",
+  time: "Its clocks tell nothing of the machine",
+  speculation: "The processor's guards against speculation are on",
+  resource_probes: "The kernel counts what it uses",
+  termination: "It can be ended at any moment",
 }
+const OPTIONAL = new Set(["time", "speculation"])
+
+/** demanded are the layers without which nothing runs. */
+export const demanded = layers => layers.filter(l => !OPTIONAL.has(l.name))
 
 /** layers is the table of protections; of what holds the reason, or how it is mended. */
 export function layers(list) {
   return el("table", { className: "layers" },
     el("thead", {}, el("tr", {}, ...["Layer", "What it does", "Here"].map(t => el("th", { scope: "col" }, t)))),
-    el("tbody", {}, ...list.map(l => el("tr", { className: l.applied ? "held" : "missing" },
+    el("tbody", {}, ...list.map(l => el("tr", { className: l.applied ? "held" : OPTIONAL.has(l.name) ? "" : "missing" },
       el("th", { scope: "row" }, visible(l.name)),
       el("td", {}, LAYERS[l.name] ?? "", l.detail ? el("div", { className: "hint" }, visible(l.detail)) : "", l.remedy ? el("div", { className: "remedy" }, visible(l.remedy)) : ""),
-      el("td", {}, l.applied ? "✓ holds" : "✗ missing")))))
+      el("td", {}, l.applied ? "✓ holds" : OPTIONAL.has(l.name) ? "– not here" : "✗ missing")))))
 }
 
 /** evidence says what was proved before the program's first instruction. */
 export function evidence(r) {
   const e = r.evidence
   if (!e?.layers?.length) return null
-  const held = e.layers.filter(l => l.applied).length
-  const whole = held === e.layers.length ? "Every layer held" : `${held} of ${e.layers.length} layers held`
+  const all = demanded(e.layers), held = all.filter(l => l.applied).length
+  const whole = held === all.length ? "Every layer held" : `${held} of ${all.length} layers held`
   return el("details", { className: "evidence" },
     el("summary", {}, `${whole}: ${plural(e.probes, "forbidden thing")} tried from inside and refused before the program began.`),
     layers(e.layers),
