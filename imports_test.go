@@ -142,7 +142,7 @@ internal/telemetry:  github.com/prometheus/client_golang/... github.com/promethe
 tests internal/telemetry: github.com/prometheus/common/model
 internal/webhook:    api internal/credential internal/egress internal/queue internal/strictjson
 tests internal/webhook: internal/telemetry
-tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
+tests cmd/glovebox:  internal/credential github.com/modelcontextprotocol/go-sdk/mcp
 tests .:             agent agent/store js preflight
 examples/tour:       api
 examples/codemode:   agent
