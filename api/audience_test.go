@@ -23,7 +23,7 @@ var roots = []reflect.Type{
 	reflect.TypeFor[api.Trace](), reflect.TypeFor[api.Submission](), reflect.TypeFor[api.Run](), reflect.TypeFor[api.Frame](),
 	reflect.TypeFor[api.ClientFrame](), reflect.TypeFor[api.StdinBody](), reflect.TypeFor[api.SignalBody](), reflect.TypeFor[api.KeyInfo](),
 	reflect.TypeFor[api.KeyList](), reflect.TypeFor[api.LimitsInfo](), reflect.TypeFor[api.ServiceStatus](), reflect.TypeFor[api.LanguageList](),
-	reflect.TypeFor[api.ErrorBody](),
+	reflect.TypeFor[api.ErrorBody](), reflect.TypeFor[api.Metrics](),
 }
 
 // noStructs are the exported types that have no fields.

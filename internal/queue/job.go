@@ -249,11 +249,36 @@ func (q *Queue) control(ctx context.Context, id string) (*control, error) {
 // settle gives a run a final event of the queue's own, in the place of what was last
 // seen of it. Whoever was first has won: the record that is there then is returned.
 func (q *Queue) settle(ctx context.Context, id string, last *control, cause string) (*control, error) {
-	body, err := json.Marshal(api.Result{ID: id, Verdict: api.Interrupted, Cause: cause})
+	body, err := json.Marshal(api.Result{ID: id, Verdict: api.Interrupted, Cause: cause, APIVersion: api.Version})
 	if err != nil {
 		return nil, err
 	}
-	return q.end(ctx, id, last, body)
+	job := q.jobOf(ctx, id) // before it is gone
+	got, err := q.end(ctx, id, last, body)
+	if err == nil && job != nil && got.by == q.instance && bytes.Equal(got.data, body) {
+		q.o.Settled(*job, body)
+	}
+	return got, err
+}
+
+// jobOf is the job of a run, for whoever hears of its end; nil if it is gone.
+func (q *Queue) jobOf(ctx context.Context, id string) *Job {
+	if q.o.Settled == nil {
+		return nil
+	}
+	of, err := q.build(jobOfAnyone, id)
+	if err != nil {
+		return nil
+	}
+	m, err := q.jobs.last(ctx, of)
+	if err != nil {
+		return nil
+	}
+	j, _, err := decodeJob(m.body)
+	if err != nil {
+		return nil
+	}
+	return &j
 }
 
 // end is settle with a result.
