@@ -208,6 +208,35 @@ func TestAuditVerify(t *testing.T) {
 	}
 }
 
+// TestAuditSplice: lines that the service itself has written, after somebody had put back
+// an older state, do not fit together.
+//
+// proves part of H-85
+func TestAuditSplice(t *testing.T) {
+	o := auditOptions(t)
+	written(t, o, 3)
+	file, path := logFiles(t, o.Dir)[0], filepath.Join(o.Dir, "head.json")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	head, err := os.ReadFile(path)
+	must(t, err)
+	o.Now = func() time.Time { return time.Unix(1e9, 0) }
+	written(t, o, 3)
+	one := readLines(t, o.Dir)
+	must(t, errors.Join(os.WriteFile(file, text, 0o600), os.WriteFile(path, head, 0o600)))
+	o.Now = func() time.Time { return time.Unix(2e9, 0) }
+	written(t, o, 3)
+	if _, _, err := telemetry.VerifyAudit(o.Dir, o.Hasher); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	other := readLines(t, o.Dir)
+	must(t, os.WriteFile(file, []byte(strings.Join(slices.Concat(one[:4], other[4:]), "")), 0o600))
+	_, _, err = telemetry.VerifyAudit(o.Dir, o.Hasher)
+	if bad, ok := errors.AsType[*telemetry.AuditError](err); !ok || bad.Line != 5 {
+		t.Errorf("%v, want line 5", err)
+	}
+}
+
 // TestAuditOneLine: one event is one line of ASCII, whatever is in it.
 //
 // proves part of H-85 H-74
