@@ -38,6 +38,32 @@ func (b *Box) Start(ctx context.Context, p Program, opts ...RunOption) (*Running
 	return b.start(ctx, p, opts, make(chan unix.Signal, maxSignals))
 }
 
+// Judge says whether Start would take a program, with the same errors, and starts
+// nothing.
+func (b *Box) Judge(ctx context.Context, p Program) error {
+	job, err := b.resolve(&p)
+	if err != nil {
+		return err
+	}
+	return b.gate.program(ctx, &p, job)
+}
+
+// Limits are those that a program would run under, the language's defaults filled
+// in; its compiler's are in Compile. The error is as that of [Box.Start], but for a
+// gate, which is not asked.
+func (b *Box) Limits(p Program) (Limits, error) {
+	job, err := b.resolve(&p)
+	if err != nil {
+		return Limits{}, err
+	}
+	l := job.Limits
+	if l.Compile = nil; job.Compile != nil {
+		c := job.Compile.Limits
+		l.Compile = &c
+	}
+	return l, nil
+}
+
 // maxSignals is how many signals may wait for a program to start.
 const maxSignals = 16
 

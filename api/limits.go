@@ -55,6 +55,15 @@ func MaxLimits(cores int, memory int64) Limits {
 	}
 }
 
+// ServiceMaxLimits are the ceilings of what a client of a service may ask for.
+func ServiceMaxLimits(cores int) Limits {
+	return Limits{
+		WallMS: 60_000, CPUMS: 60_000, CPUPercent: 100 * int64(cores), MemoryBytes: gib, Pids: 256,
+		StdoutBytes: 4 * mib, StderrBytes: 4 * mib, FileBytes: 256 * mib, OpenFiles: 1024,
+		DiskBytes: 512 * mib, DiskFiles: 100_000,
+	}
+}
+
 // limitField is one row of the table of limits.
 type limitField struct {
 	name  string

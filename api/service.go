@@ -2,7 +2,9 @@ package api
 
 import (
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,9 +45,19 @@ type Run struct {
 	APIVersion string  `json:"api_version" for:"library"`
 }
 
+// ArtifactPath is where a service has an artifact of a run.
+func ArtifactPath(id, name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return "/v1/runs/" + id + "/artifacts/" + strings.Join(parts, "/")
+}
+
 // Frame is one message of a run's WebSocket, and the data of one server-sent event.
 // Its Type is "queued" (Position), "compiling", "started", one of an [Event], or
-// "error" (Code, Message), which says why the stream ends before the run.
+// "error" (Code, Message), which says why the stream ends before the run, or why a
+// message of the client was refused. See docs/streams.md.
 type Frame struct {
 	Event
 	// Seq is the frame's number among those of its run, growing, with gaps. A stream
@@ -168,6 +180,7 @@ const (
 	CodeMethod         Code = "method_not_allowed"  // 405: Allow says which are
 	CodeTimeout        Code = "request_timeout"     // 408: the body came too slowly
 	CodeConflict       Code = "conflict"            // 409: not in this state of the run; the Idempotency-Key had another body
+	CodeLength         Code = "length_required"     // 411: a body in chunks
 	CodeTooLarge       Code = "too_large"           // 413: the body, or a piece of standard input
 	CodeMediaType      Code = "unsupported_media"   // 415: not application/json, or an encoded body
 	CodeMisdirected    Code = "misdirected"         // 421: the Host is not one of this service
@@ -193,6 +206,7 @@ var statuses = map[Code]int{
 	CodeMethod:         405,
 	CodeTimeout:        408,
 	CodeConflict:       409,
+	CodeLength:         411,
 	CodeTooLarge:       413,
 	CodeMediaType:      415,
 	CodeMisdirected:    421,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/gate"
+	"github.com/glovebox-dev/glovebox/internal/ownfile"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
 	"github.com/glovebox-dev/glovebox/preflight"
 )
@@ -34,7 +35,7 @@ func (f *policyFlag) gate() (gate.Gate, error) {
 	if f.file == "" {
 		return nil, nil
 	}
-	text, err := readTrusted(f.file, maxPolicy)
+	text, err := ownfile.Read(f.file, ownfile.Options{MaxBytes: maxPolicy})
 	if err == nil {
 		var g gate.Gate
 		if g, err = parsePolicy(text); err == nil {

@@ -228,7 +228,9 @@ func judge(t *testing.T, dir string, accepted map[string]bool, taken map[string]
 func TestLostTwice(t *testing.T) {
 	for losses := 1; losses <= 3; losses++ {
 		t.Run(fmt.Sprint(losses), func(t *testing.T) {
-			o := Options{Dir: t.TempDir() + "/queue", MaxLosses: losses, MinFree: 1}
+			var settled []string
+			o := Options{Dir: t.TempDir() + "/queue", MaxLosses: losses, MinFree: 1,
+				Settled: func(j Job, result []byte) { settled = append(settled, j.Client+" "+j.ID+" "+string(result)) }}
 			for n := 0; n < losses; n++ {
 				q, err := Open(t.Context(), o)
 				must(t, err)
@@ -251,6 +253,9 @@ func TestLostTwice(t *testing.T) {
 			result, err := q.Result(t.Context(), "bad")
 			if err != nil || !strings.Contains(string(result), `"cause":"killed"`) {
 				t.Error(string(result), err)
+			}
+			if len(settled) != 1 || settled[0] != "c bad "+string(result) {
+				t.Errorf("told of %q", settled)
 			}
 		})
 	}

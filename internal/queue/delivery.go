@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +23,7 @@ type Delivery struct {
 	control name
 	lost    chan struct{}
 	signals chan []byte
+	admit   atomic.Pointer[func([]byte) bool]
 	heard   *nats.Subscription // nil before listen
 
 	mu     sync.Mutex
@@ -69,7 +71,7 @@ func (d *Delivery) loseLocked(why error) {
 		d.over = why
 		close(d.lost)
 		if d.heard != nil {
-			_ = d.heard.Unsubscribe()
+			_ = d.heard.Drain() // whoever has sent something is answered
 		}
 	}
 }

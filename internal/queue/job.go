@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/glovebox-dev/glovebox/api"
 )
 
@@ -247,11 +249,36 @@ func (q *Queue) control(ctx context.Context, id string) (*control, error) {
 // settle gives a run a final event of the queue's own, in the place of what was last
 // seen of it. Whoever was first has won: the record that is there then is returned.
 func (q *Queue) settle(ctx context.Context, id string, last *control, cause string) (*control, error) {
-	body, err := json.Marshal(api.Result{ID: id, Verdict: api.Interrupted, Cause: cause})
+	body, err := json.Marshal(api.Result{ID: id, Verdict: api.Interrupted, Cause: cause, APIVersion: api.Version})
 	if err != nil {
 		return nil, err
 	}
-	return q.end(ctx, id, last, body)
+	job := q.jobOf(ctx, id) // before it is gone
+	got, err := q.end(ctx, id, last, body)
+	if err == nil && job != nil && got.by == q.instance && bytes.Equal(got.data, body) {
+		q.o.Settled(*job, body)
+	}
+	return got, err
+}
+
+// jobOf is the job of a run, for whoever hears of its end; nil if it is gone.
+func (q *Queue) jobOf(ctx context.Context, id string) *Job {
+	if q.o.Settled == nil {
+		return nil
+	}
+	of, err := q.build(jobOfAnyone, id)
+	if err != nil {
+		return nil
+	}
+	m, err := q.jobs.last(ctx, of)
+	if err != nil {
+		return nil
+	}
+	j, _, err := decodeJob(m.body)
+	if err != nil {
+		return nil
+	}
+	return &j
 }
 
 // end is settle with a result.
@@ -296,6 +323,34 @@ func (q *Queue) end(ctx context.Context, id string, last *control, result []byte
 		}
 	}
 	return nil, err
+}
+
+// JobName is what a job is called.
+type JobName struct{ ID, Client string }
+
+// Unfinished are the jobs of a client that have not ended, those of all clients for "":
+// what waits, what was taken and what has begun. One that ends just now may be among
+// them. The error is [ErrName] or one of NATS.
+func (q *Queue) Unfinished(ctx context.Context, client string) (_ []JobName, err error) {
+	defer q.closing(&err)
+	on := q.fixed(jobsSubjects)
+	if client != "" {
+		if on, err = q.build(jobsOfClient, client); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	info, err := q.jobs.js.Info(ctx, jetstream.WithSubjectFilter(on.s))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]JobName, 0, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		n := heard(subject)
+		all = append(all, JobName{ID: n.token(3), Client: n.token(2)})
+	}
+	return all, nil
 }
 
 // Cancel ends a job that waits, with this result as its final event. The error is

@@ -101,6 +101,10 @@ type Options struct {
 	// Patience is how long an executor may show no life before others get what it
 	// had not begun: 30 s.
 	Patience time.Duration
+	// Settled hears of each run to which this Queue itself gave the final event, with
+	// that event's data and the Job, whose program may not be there. It is called from
+	// other goroutines, also within [Open], and must not wait.
+	Settled func(j Job, result []byte)
 	// Log gets what went wrong in the background. Nothing by default.
 	Log *slog.Logger
 }
@@ -335,3 +339,7 @@ func (q *Queue) Err() error {
 
 // Insecure says that an external server is used without TLS or credentials.
 func (q *Queue) Insecure() bool { return q.srv == nil && q.o.Insecure }
+
+// Shared says that the server is an external one, so that other machines may have the
+// same jobs.
+func (q *Queue) Shared() bool { return q.srv == nil }

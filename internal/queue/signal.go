@@ -14,6 +14,7 @@ const maxSignals = 64
 var (
 	signalTaken = []byte("+")
 	signalBusy  = []byte("-")
+	signalOver  = []byte("0") // it is no longer held
 )
 
 // Signal sends a text to the executor that holds a job, wherever it is, and returns
@@ -41,6 +42,8 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 		return ErrNotFound
 	case err != nil:
 		return err
+	case string(answer.Data) == string(signalOver):
+		return ErrNotFound
 	case string(answer.Data) != string(signalTaken):
 		return ErrBusy
 	}
@@ -50,6 +53,10 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 // Signals are what [Queue.Signal] sends to this job, in order. The channel is never
 // closed.
 func (d *Delivery) Signals() <-chan []byte { return d.signals }
+
+// Admit has f judge every signal before it is taken: one for which it says false is
+// answered with [ErrBusy]. It is called one signal at a time and must not wait.
+func (d *Delivery) Admit(f func([]byte) bool) { d.admit.Store(&f) }
 
 // listen takes the signals for a job, until the delivery is over.
 func (d *Delivery) listen() error {
@@ -63,13 +70,22 @@ func (d *Delivery) listen() error {
 		return d.over
 	}
 	d.heard, err = d.q.nc.Subscribe(on.s, func(m *nats.Msg) {
-		answer := signalTaken
 		select {
-		case d.signals <- m.Data:
+		case <-d.lost:
+			_ = m.Respond(signalOver)
+			return
 		default:
-			answer = signalBusy
 		}
-		_ = m.Respond(answer)
+		if len(d.signals) == cap(d.signals) { // nobody else sends: what f takes has room
+			_ = m.Respond(signalBusy)
+			return
+		}
+		if f := d.admit.Load(); f != nil && !(*f)(m.Data) {
+			_ = m.Respond(signalBusy)
+			return
+		}
+		d.signals <- m.Data
+		_ = m.Respond(signalTaken)
 	})
 	return err
 }

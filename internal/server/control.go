@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/executor"
+	"github.com/glovebox-dev/glovebox/internal/queue"
+)
+
+func controlRoutes() []*route {
+	return []*route{
+		{method: "POST", path: "/v1/runs/{id}/stdin", handle: (*Server).stdin, owner: true, body: func() any { return new(api.StdinBody) }, doc: doc{
+			id: "writeStdin", summary: "Type into an interactive run", text: "What the program has not read is kept, up to 1 MiB; more is answered with 429. 128 KiB at most at once. 409 with Retry-After says that the run has not begun.", answers: map[int]any{202: nil},
+			codes: []api.Code{api.CodeConflict}}},
+		{method: "POST", path: "/v1/runs/{id}/signal", handle: (*Server).signal, owner: true, body: func() any { return new(api.SignalBody) }, doc: doc{
+			id: "sendSignal", summary: "Send a signal to a run's first process", answers: map[int]any{202: nil},
+			codes: []api.Code{api.CodeConflict}}},
+		{method: "DELETE", path: "/v1/runs/{id}", handle: (*Server).cancel, owner: true, doc: doc{
+			id: "cancelRun", summary: "Cancel a run", text: "A run that waits ends at once; one that runs is killed, and the answer may come before its end. One that has ended stays as it is.",
+			answers: map[int]any{200: api.Run{}, 202: api.Run{}}, codes: []api.Code{api.CodeQuota}}},
+	}
+}
+
+// maxStdin is the longest piece of standard input.
+const maxStdin = 128 << 10
+
+// stdin sends standard input to a run.
+func (s *Server) stdin(w http.ResponseWriter, r *request) error {
+	b := r.body.(*api.StdinBody)
+	if b.Data != "" || b.Base64 != "" {
+		if err := s.write(r.Context(), r.run, b.Data, b.Base64); err != nil {
+			return err
+		}
+	}
+	if b.Close {
+		if err := s.tell(r.Context(), r.run, api.ClientFrame{Type: executor.SignalClose}); err != nil {
+			return err
+		}
+	}
+	return send(w, http.StatusAccepted, nil)
+}
+
+// write checks and sends one piece of standard input.
+func (s *Server) write(ctx context.Context, run, data, base64 string) error {
+	switch {
+	case data != "" && base64 != "":
+		return &api.FieldError{Field: "data", Reason: "give one of data and base64"}
+	case len(data)+len(base64) > maxStdin:
+		return refusal(api.CodeTooLarge, "a piece of standard input has at most %d bytes", maxStdin)
+	case !isBase64(base64):
+		return &api.FieldError{Field: "base64", Reason: "is not base64"}
+	}
+	return s.tell(ctx, run, api.ClientFrame{Type: executor.SignalStdin, Data: data, Base64: base64})
+}
+
+// signal sends a signal to a run.
+func (s *Server) signal(w http.ResponseWriter, r *request) error {
+	if err := s.kill(r.Context(), r.run, r.body.(*api.SignalBody).Name); err != nil {
+		return err
+	}
+	return send(w, http.StatusAccepted, nil)
+}
+
+func (s *Server) kill(ctx context.Context, run, name string) error {
+	if unix.SignalNum(name) == 0 {
+		return &api.FieldError{Field: "name", Reason: `must be the name of a signal, such as "SIGINT"`}
+	}
+	return s.tell(ctx, run, api.ClientFrame{Type: executor.SignalSignal, Name: name})
+}
+
+// tell sends a message to the executor of a run.
+func (s *Server) tell(ctx context.Context, run string, m api.ClientFrame) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	err = s.o.Queue.Signal(ctx, run, data)
+	switch {
+	case errors.Is(err, queue.ErrNotFound):
+		return s.unheard(ctx, run)
+	case errors.Is(err, queue.ErrBusy):
+		e := refusal(api.CodeBusy, "the program takes no more: it is not interactive, its standard input is closed, or it has not read what was sent")
+		e.RetryAfterMS = 500
+		return e
+	}
+	return err
+}
+
+// unheard says why nobody takes a message for a run.
+func (s *Server) unheard(ctx context.Context, run string) error {
+	st, err := s.o.Queue.Status(ctx, run)
+	switch {
+	case err != nil:
+		return err
+	case st.State == queue.Finished:
+		return refusal(api.CodeConflict, "the run has ended")
+	}
+	e := refusal(api.CodeConflict, "the run has not begun")
+	e.RetryAfterMS = 500
+	return e
+}
+
+// cancel ends a run.
+func (s *Server) cancel(w http.ResponseWriter, r *request) error {
+	result, err := json.Marshal(api.Result{ID: r.run, Verdict: api.Canceled, Message: "it was canceled before it had begun", APIVersion: api.Version})
+	if err != nil {
+		return err
+	}
+	err = s.o.Queue.Cancel(r.Context(), r.run, result)
+	if errors.Is(err, queue.ErrRunning) {
+		err = s.tell(r.Context(), r.run, api.ClientFrame{Type: executor.SignalCancel})
+		if told := (*api.ServiceError)(nil); errors.As(err, &told) && told.Code == api.CodeConflict {
+			err = nil // it has ended meanwhile
+		}
+	}
+	if err != nil && !errors.Is(err, queue.ErrOver) {
+		return err
+	}
+	run := &known{Run: api.Run{ID: r.run}}
+	if err := s.await(r, run, 0); err != nil {
+		return err
+	}
+	if run.State == api.RunFinished {
+		return s.answer(w, http.StatusOK, run)
+	}
+	return s.answer(w, http.StatusAccepted, run)
+}
