@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -39,21 +38,16 @@ func checkOrigin(s string) error {
 	return nil
 }
 
-// checkName takes the name of a host that webhooks may go to.
-func checkName(s string) error {
-	if host, _, err := net.SplitHostPort(s); err == nil && host != "" || checkHost(s) != nil {
-		return errors.New("must be a NAME in small letters, without a port")
-	}
-	return nil
-}
-
-func checkNATS(s string) error {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("must be nats://HOST:PORT or tls://HOST:PORT")
-	}
-	if u.User != nil {
-		return errors.New("must have no user or password in it; nats_user and nats_password are for that")
+// checkNATS takes the URLs of a server, or of several of one cluster.
+func checkNATS(list string) error {
+	for s := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("must be nats://HOST:PORT or tls://HOST:PORT, or several of them with commas between")
+		}
+		if u.User != nil {
+			return errors.New("must have no user or password in it; nats_user and nats_password are for that")
+		}
 	}
 	return nil
 }
@@ -81,10 +75,10 @@ func checkFolder(s string) error {
 }
 
 // checkSecret takes what nobody guesses and every header can carry.
-func checkSecret(lo int) func(string) error {
+func checkSecret(lo, hi int) func(string) error {
 	return func(s string) error {
-		if len(s) < lo || len(s) > 512 {
-			return fmt.Errorf("must have from %d to 512 characters", lo)
+		if len(s) < lo || len(s) > hi {
+			return fmt.Errorf("must have from %d to %d characters", lo, hi)
 		}
 		for _, c := range []byte(s) {
 			if c <= ' ' || c > '~' {

@@ -20,19 +20,18 @@ import (
 type Note struct {
 	// Interactive keeps standard input open for what [Signal] sends.
 	Interactive bool `json:"interactive,omitempty"`
-	// Webhook is where the result is sent, with the key whose id is KeyID.
-	Webhook string `json:"webhook,omitempty"`
-	KeyID   string `json:"key_id,omitempty"`
 	// Source is a hash of the program, by which one is known again that kills executors.
 	Source string `json:"source,omitempty"`
 }
 
 // End is a run that has its final event.
 type End struct {
-	Job    queue.Job
-	Note   Note
-	Result *api.Result
-	Data   []byte // the result as it is stored
+	Job      queue.Job
+	Note     Note
+	Language string // of the program; empty for a command
+	Losses   int    // executors that the job had lost before
+	Result   *api.Result
+	Data     []byte // the result as it is stored
 }
 
 // Options of [Start]. Queue and Box are needed.
@@ -44,9 +43,10 @@ type Options struct {
 	// Reserve, if there is one, keeps room for a run of these limits, or waits until
 	// there is some; what it returns gives the room back.
 	Reserve func(context.Context, api.Limits) (release func(), err error)
-	// Taken hears of each job that this executor holds, before anything else; Ended of
-	// each final event that it wrote, when it is written. Nil for nobody.
-	Taken func(queue.Job)
+	// Taken hears of each job that this executor holds, before it begins, and how many
+	// executors it has lost; Ended of each final event that it wrote, when it is
+	// written. Nil for nobody.
+	Taken func(j queue.Job, losses int, note Note)
 	Ended func(End)
 	Log   *slog.Logger
 }
@@ -134,9 +134,6 @@ func (e *Executor) slot() {
 
 // hold brings one job to its final event.
 func (e *Executor) hold(d *queue.Delivery) {
-	if e.o.Taken != nil {
-		e.o.Taken(d.Job)
-	}
 	r := &run{e: e, d: d, log: e.o.Log.With("run", d.Job.ID), running: make(chan *glovebox.Running, 1)}
 	result, err := r.run()
 	if errors.Is(err, errBack) {
@@ -153,6 +150,6 @@ func (e *Executor) hold(d *queue.Delivery) {
 		return
 	}
 	if e.o.Ended != nil {
-		e.o.Ended(End{Job: d.Job, Note: r.note, Result: result, Data: data})
+		e.o.Ended(End{Job: d.Job, Note: r.note, Language: r.language, Losses: d.Losses(), Result: result, Data: data})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -27,6 +28,8 @@ type run struct {
 	log  *slog.Logger
 	note Note
 	in   *input
+
+	language string
 	// running gets the program, once.
 	running chan *glovebox.Running
 }
@@ -50,6 +53,10 @@ func (r *run) run() (*api.Result, error) {
 	var p api.Program
 	if err := strictjson.Decode(r.d.Job.Program, &p, strictjson.Options{Audience: api.AudienceClient, MaxBytes: queue.MaxObject}); err != nil {
 		return failed("decode", err), nil
+	}
+	r.language = p.Language
+	if r.e.o.Taken != nil {
+		r.e.o.Taken(r.d.Job, r.d.Losses(), r.note)
 	}
 	limits, err := r.e.o.Box.Limits(p)
 	if err != nil {
@@ -198,6 +205,10 @@ func ArtifactObject(name string) string { return "artifact/" + name }
 // finish writes the final event.
 func (r *run) finish(result *api.Result) ([]byte, error) {
 	result.ID = r.d.Job.ID
+	result.Evidence.Layers = slices.Clone(result.Evidence.Layers)
+	for i, l := range result.Evidence.Layers { // where this host has what is not for everybody who has an id
+		result.Evidence.Layers[i] = api.Layer{Name: l.Name, Applied: l.Applied}
+	}
 	if result.Verdict == api.Interrupted && result.Cause == "" {
 		result.Cause = CauseShutdown
 	}

@@ -37,6 +37,8 @@ type Usage struct {
 	Used, Limit uint32
 	// Reset is when the window ends.
 	Reset time.Time
+	// Same says, of what Charge returns, that the id had been charged before.
+	Same bool
 }
 
 const (
@@ -194,7 +196,9 @@ func (b *Bucket) change(ctx context.Context, key string, window time.Duration, l
 		}
 		err = f(n)
 		if errors.Is(err, errSame) {
-			return n.usage(limit, window), nil
+			u := n.usage(limit, window)
+			u.Same = true
+			return u, nil
 		}
 		if err != nil {
 			return n.usage(limit, window), err

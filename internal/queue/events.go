@@ -96,6 +96,29 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
+// Last is the number of the last event that a run has so far, 0 if it has none yet, and
+// whether that is its final one. The error is as that of [Queue.Events].
+func (q *Queue) Last(ctx context.Context, id string) (seq uint64, final bool, err error) {
+	defer q.closing(&err)
+	all, err := q.build(runSubjects, id)
+	if err != nil {
+		return 0, false, err
+	}
+	m, err := q.events.last(ctx, all)
+	if errors.Is(err, errNone) {
+		_, _, err = q.look(ctx, id)
+		return 0, false, orCause(ctx, err)
+	}
+	if err != nil {
+		return 0, false, orCause(ctx, err)
+	}
+	r, err := decodeRecord(m.body)
+	if err != nil {
+		return 0, false, err
+	}
+	return r.seq, r.kind == kindFinished, nil
+}
+
 // await waits until there may be something new of a run, if there can be.
 func (q *Queue) await(ctx context.Context, id string, rung chan struct{}) error {
 	select {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/glovebox-dev/glovebox/api"
 )
 
@@ -321,6 +323,34 @@ func (q *Queue) end(ctx context.Context, id string, last *control, result []byte
 		}
 	}
 	return nil, err
+}
+
+// JobName is what a job is called.
+type JobName struct{ ID, Client string }
+
+// Unfinished are the jobs of a client that have not ended, those of all clients for "":
+// what waits, what was taken and what has begun. One that ends just now may be among
+// them. The error is [ErrName] or one of NATS.
+func (q *Queue) Unfinished(ctx context.Context, client string) (_ []JobName, err error) {
+	defer q.closing(&err)
+	on := q.fixed(jobsSubjects)
+	if client != "" {
+		if on, err = q.build(jobsOfClient, client); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, step)
+	defer cancel()
+	info, err := q.jobs.js.Info(ctx, jetstream.WithSubjectFilter(on.s))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]JobName, 0, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		n := heard(subject)
+		all = append(all, JobName{ID: n.token(3), Client: n.token(2)})
+	}
+	return all, nil
 }
 
 // Cancel ends a job that waits, with this result as its final event. The error is

@@ -32,6 +32,7 @@ const (
 	jobSubject      shape = "{}.job.{}.{}" // client, id
 	jobsSubjects    shape = "{}.job.*.*"
 	jobOfAnyone     shape = "{}.job.*.{}" // id
+	jobsOfClient    shape = "{}.job.{}.*" // client
 	controlSubject  shape = "{}.ev.{}.c"  // id
 	dataSubject     shape = "{}.ev.{}.d"  // id
 	runSubjects     shape = "{}.ev.{}.*"  // id
@@ -92,6 +93,9 @@ func (q *Queue) fixed(s shape) name {
 	}
 	return n
 }
+
+// heard is a subject that a server sent: nothing but token is done with it.
+func heard(subject string) name { return name{subject} }
 
 // token is the n-th part of a subject that a server sent, the first being 0.
 func (n name) token(i int) string {

@@ -59,6 +59,13 @@ func TestNamesRefused(t *testing.T) {
 			"used":   func() error { _, err := b.Used(ctx, s, 1, time.Hour); return err },
 			"refund": func() error { _, err := b.Refund(ctx, s, "a", time.Hour); return err },
 			"space":  func() error { _, err := Open(ctx, Options{Dir: t.TempDir(), Space: s}); return err },
+			"unfinished": func() error {
+				_, err := q.Unfinished(ctx, s)
+				if s == "" { // everybody's
+					return errors.Join(err, ErrName)
+				}
+				return err
+			},
 			"events": func() error {
 				for _, err := range q.Events(ctx, s, 0) {
 					return err

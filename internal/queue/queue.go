@@ -339,3 +339,7 @@ func (q *Queue) Err() error {
 
 // Insecure says that an external server is used without TLS or credentials.
 func (q *Queue) Insecure() bool { return q.srv == nil && q.o.Insecure }
+
+// Shared says that the server is an external one, so that other machines may have the
+// same jobs.
+func (q *Queue) Shared() bool { return q.srv == nil }

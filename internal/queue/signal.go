@@ -70,23 +70,22 @@ func (d *Delivery) listen() error {
 		return d.over
 	}
 	d.heard, err = d.q.nc.Subscribe(on.s, func(m *nats.Msg) {
-		answer := signalTaken
 		select {
 		case <-d.lost:
 			_ = m.Respond(signalOver)
 			return
 		default:
 		}
+		if len(d.signals) == cap(d.signals) { // nobody else sends: what f takes has room
+			_ = m.Respond(signalBusy)
+			return
+		}
 		if f := d.admit.Load(); f != nil && !(*f)(m.Data) {
 			_ = m.Respond(signalBusy)
 			return
 		}
-		select {
-		case d.signals <- m.Data:
-		default:
-			answer = signalBusy
-		}
-		_ = m.Respond(answer)
+		d.signals <- m.Data
+		_ = m.Respond(signalTaken)
 	})
 	return err
 }

@@ -16,12 +16,14 @@ import (
 func controlRoutes() []*route {
 	return []*route{
 		{method: "POST", path: "/v1/runs/{id}/stdin", handle: (*Server).stdin, owner: true, body: func() any { return new(api.StdinBody) }, doc: doc{
-			id: "writeStdin", summary: "Type into an interactive run", text: "What the program has not read is kept, up to 1 MiB; more is answered with 429. 128 KiB at most at once.", answers: map[int]any{202: nil}}},
+			id: "writeStdin", summary: "Type into an interactive run", text: "What the program has not read is kept, up to 1 MiB; more is answered with 429. 128 KiB at most at once. 409 with Retry-After says that the run has not begun.", answers: map[int]any{202: nil},
+			codes: []api.Code{api.CodeConflict}}},
 		{method: "POST", path: "/v1/runs/{id}/signal", handle: (*Server).signal, owner: true, body: func() any { return new(api.SignalBody) }, doc: doc{
-			id: "sendSignal", summary: "Send a signal to a run's first process", answers: map[int]any{202: nil}}},
+			id: "sendSignal", summary: "Send a signal to a run's first process", answers: map[int]any{202: nil},
+			codes: []api.Code{api.CodeConflict}}},
 		{method: "DELETE", path: "/v1/runs/{id}", handle: (*Server).cancel, owner: true, doc: doc{
 			id: "cancelRun", summary: "Cancel a run", text: "A run that waits ends at once; one that runs is killed, and the answer may come before its end. One that has ended stays as it is.",
-			answers: map[int]any{200: api.Run{}, 202: api.Run{}}}},
+			answers: map[int]any{200: api.Run{}, 202: api.Run{}}, codes: []api.Code{api.CodeQuota}}},
 	}
 }
 
@@ -121,7 +123,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: r.run}}
-	if err := s.await(r.Context(), run, 0); err != nil {
+	if err := s.await(r, run, 0); err != nil {
 		return err
 	}
 	if run.State == api.RunFinished {

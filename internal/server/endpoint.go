@@ -7,12 +7,16 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/gate"
+	"github.com/glovebox-dev/glovebox/internal/admission"
+	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
@@ -26,6 +30,7 @@ func (s *Server) endpoint(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		id, _ := hr.Context().Value(requestKey{}).(string)
 		r := &request{Request: hr, id: id, route: rt}
+		defer r.done()
 		if err := s.prepare(w, r); err != nil {
 			s.refuse(w, hr, err)
 			return
@@ -42,6 +47,22 @@ func (s *Server) prepare(w http.ResponseWriter, r *request) error {
 		if err := s.fromHere(r.Request); err != nil {
 			return err
 		}
+	}
+	if r.Method == http.MethodHead && r.route.streams {
+		w.Header().Set("Allow", http.MethodGet)
+		return refusal(api.CodeMethod, "a stream has no head of its own")
+	}
+	if !r.route.open {
+		if err := r.judgeQuery(); err != nil {
+			return err
+		}
+		var err error
+		if r.client, err = s.o.Admission.Identify(r.Request); err != nil {
+			return err
+		}
+	}
+	if r.route.operator && r.client.Kind != admission.Operator {
+		return refusal(api.CodeForbidden, "this is for the operator")
 	}
 	if id := r.PathValue("id"); id != "" {
 		if !credential.Run.Is(id) {
@@ -67,14 +88,39 @@ func (s *Server) prepare(w http.ResponseWriter, r *request) error {
 	return s.read(w, r)
 }
 
+// judgeQuery refuses what the route does not know in a query: a mistake, or a token
+// where it must not be.
+func (r *request) judgeQuery() error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return refusal(api.CodeBadRequest, "the query cannot be read")
+	}
+	for name, values := range query {
+		if len(values) != 1 || !slices.ContainsFunc(r.route.doc.params, func(p param) bool { return p.in == "query" && p.name == name }) {
+			return refusal(api.CodeBadRequest, "the query has what this path does not know, or twice what it knows; /openapi.json says what it may have")
+		}
+	}
+	return nil
+}
+
+// bodyCost is how often a body is in memory while it is read, decoded and stored.
+const bodyCost = 4
+
 // read reads and decodes a body, within a time.
 func (s *Server) read(w http.ResponseWriter, r *request) error {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || len(r.Header.Values("Content-Type")) != 1 || len(params) > 1 || len(params) == 1 && lower(params["charset"]) != "utf-8" {
 		return refusal(api.CodeMediaType, "the body must be application/json")
 	}
+	room, err := s.o.Budget.Try(budget.Amount{Memory: bodyCost * max(r.ContentLength, 0)})
+	if err != nil {
+		e := refusal(api.CodeBusy, "the service has no memory for this body now")
+		e.RetryAfterMS = 1000
+		return e
+	}
+	r.release = append(r.release, room)
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of tests has none
+	_ = control.SetReadDeadline(time.Now().Add(s.o.BodyTimeout)) // a recorder of tests has none
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	var text bytes.Buffer
 	text.Grow(int(min(max(r.ContentLength, 0), 64<<10)))
@@ -131,12 +177,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Connection", "close")
 		defer drain(w, r)
 	}
+	if forPerson(r) && s.refusePage(w, e) == nil {
+		return
+	}
 	_ = s.answer(w, status, api.ErrorBody{Error: *e})
 }
 
 // What is read of a body that nobody wants, so that its sender comes to read the answer.
 const (
-	drainBytes = 32 << 20
+	drainBytes = 256 << 20
 	drainTime  = 3 * time.Second
 )
 
@@ -176,20 +225,28 @@ func (s *Server) explain(r *http.Request, err error) *api.ServiceError {
 		e = *refusal(api.CodeStorage, "the service has no room on its disk")
 		e.RetryAfterMS = 60_000
 	case errors.Is(err, queue.ErrClosed), errors.Is(err, glovebox.ErrClosed):
-		e = *refusal(api.CodeDraining, "the service is about to end")
-		e.RetryAfterMS = 5_000
+		e = *draining()
 	default:
 		s.o.Log.Error("a request failed", "id", id, "error", err)
 		e = *refusal(api.CodeInternal, "Glovebox itself failed; the service's log has the reason")
 	}
 	e.RequestID = id
+	s.metrics.Refused(e.Code)
 	return &e
+}
+
+// draining refuses what would be begun now.
+func draining() *api.ServiceError {
+	e := refusal(api.CodeDraining, "the service is about to end")
+	e.RetryAfterMS = 5_000
+	return e
 }
 
 // statusWriter remembers the status.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	sent   int64
 }
 
 func (w *statusWriter) WriteHeader(status int) {
@@ -203,7 +260,9 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.sent += int64(n)
+	return n, err
 }
 
 // Unwrap is for http.ResponseController.

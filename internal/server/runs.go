@@ -4,18 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/admission"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
-	"github.com/glovebox-dev/glovebox/internal/strictjson"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // IdempotencyHeader makes a submission that is sent twice one run.
@@ -29,12 +26,16 @@ func runRoutes() []*route {
 				{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"},
 				{IdempotencyHeader, "header", "16 to 64 of A-Z a-z 0-9 _ -: the same one from the same client with the same body is the same run"},
 			},
-			answers: map[int]any{200: api.Run{}, 202: api.Run{}}}},
+			answers: map[int]any{200: api.Run{}, 202: api.Run{}}, heads: map[int]map[string]string{202: {"Location": "where the run is"}},
+			codes: []api.Code{api.CodeDeniedByPolicy, api.CodeConflict, api.CodeQuota, api.CodeInFlight, api.CodeBacklog, api.CodeSlowed, api.CodeDraining, api.CodeUnavailable}}},
 		{method: "GET", path: "/v1/runs/{id}", handle: (*Server).status, doc: doc{
 			id: "getRun", summary: "A run's state, and its result", text: "Whoever knows the id may read. With wait the answer comes when the run has ended, or when that time is over.",
-			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}}}},
+			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}},
+			codes: []api.Code{api.CodeBadField, api.CodeQuota}}},
 		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
-			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil}}},
+			id: "getArtifact", summary: "A file that a program left", text: "As a download, unless it is a picture (PNG, JPEG, GIF, WebP), which is told by decoding all of it. Nothing in it may run or load anything.", media: "application/octet-stream", answers: map[int]any{200: nil},
+			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, with the file's name", "Content-Security-Policy": "sandbox"}},
+			codes: []api.Code{api.CodeConflict, api.CodeQuota}}},
 	}
 }
 
@@ -45,7 +46,7 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if s.draining.Load() {
-		return queue.ErrClosed
+		return draining()
 	}
 	sub := r.body.(*api.Submission)
 	if err := s.o.Box.Judge(r.Context(), sub.Program); err != nil {
@@ -59,7 +60,7 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: id, OwnerToken: s.o.Secret.Derive(credential.Owner, id)}}
-	if err := s.await(r.Context(), run, wait); err != nil {
+	if err := s.await(r, run, wait); err != nil {
 		return err
 	}
 	code := http.StatusOK
@@ -70,23 +71,14 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 	return s.answer(w, code, run)
 }
 
-// wait is what the query says of waiting; there is nothing else that it may say.
+// wait is what the query says of waiting.
 func (s *Server) wait(r *request) (time.Duration, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return 0, refusal(api.CodeBadRequest, "the query cannot be read")
-	}
-	for name := range query {
-		if name != "wait" {
-			return 0, refusal(api.CodeBadRequest, "the query may say wait and nothing else")
-		}
-	}
-	values := query["wait"]
+	values := r.URL.Query()["wait"]
 	if len(values) == 0 {
 		return 0, nil
 	}
 	wait, err := time.ParseDuration(values[0])
-	if err != nil || wait < 0 || wait > s.o.MaxWait || len(values) > 1 {
+	if err != nil || wait < 0 || wait > s.o.MaxWait {
 		return 0, &api.ServiceError{Code: api.CodeBadField, Field: "wait", Message: "wait: must be one duration from 0s to " + s.o.MaxWait.String()}
 	}
 	return wait, nil
@@ -102,26 +94,42 @@ func (s *Server) runID(r *request) (string, error) {
 	if len(values) > 1 || len(key) < 16 || queue.CheckToken(key) != nil {
 		return "", &api.ServiceError{Code: api.CodeBadField, Field: IdempotencyHeader, Message: IdempotencyHeader + ": must be 16 to 64 of A-Z a-z 0-9 _ -"}
 	}
-	return s.o.Secret.Derive(credential.Run, "idempotency", s.client(r), key), nil
+	return s.o.Secret.Derive(credential.Run, "idempotency", r.client.ID, key), nil
 }
 
-// client is who asks, as a token.
-func (s *Server) client(*request) string { return "anybody" }
-
-// enqueue puts a submission into the queue.
+// enqueue puts a submission into the queue, if its client may.
 func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	program, err := json.Marshal(sub.Program)
 	if err != nil {
 		return err
 	}
-	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Webhook: sub.Webhook, Source: s.o.Secret.Hash("program", string(program))})
+	source := s.o.Secret.Hash("program", string(program))
+	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Source: source})
 	if err != nil {
 		return err
 	}
-	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: s.client(r), Program: program, Note: note})
+	if err := s.sameBody(r, id, source, string(note), sub.Webhook); err != nil {
+		return err
+	}
+	place, err := s.o.Admission.Admit(r.Context(), r.client, admission.Request{ID: id, SourceHash: source, Bytes: int64(len(program) + len(note))})
+	if err != nil {
+		return err
+	}
+	if sub.Webhook != "" {
+		if err := s.hook(r, id, sub.Webhook); err != nil {
+			place.Refuse(context.WithoutCancel(r.Context()))
+			return err
+		}
+		defer s.o.Hooks.Follow(id)
+	}
+	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: r.client.ID, Program: program, Note: note})
+	place.Settle(context.WithoutCancel(r.Context()), err)
 	switch {
+	case err == nil:
+		s.metrics.Accepted(sub.Language)
+		s.watch(id)
 	case errors.Is(err, queue.ErrExists):
-		return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+		return otherBody()
 	case errors.Is(err, queue.ErrBacklog):
 		e := refusal(api.CodeBacklog, "as many runs wait as may")
 		e.RetryAfterMS = 1000
@@ -132,6 +140,57 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	return err
 }
 
+// sameBody refuses a submission whose Idempotency-Key came with another one before,
+// for as long as the run is kept.
+func (s *Server) sameBody(r *request, id string, parts ...string) error {
+	if r.Header.Get(IdempotencyHeader) == "" {
+		return nil
+	}
+	hash := s.o.Secret.Hash("submission", parts...)
+	_, err := s.bodies.Create(r.Context(), id, []byte(hash), s.o.Retention)
+	if !errors.Is(err, queue.ErrExists) {
+		return err
+	}
+	before, err := s.bodies.Get(r.Context(), id)
+	switch {
+	case errors.Is(err, queue.ErrNotFound): // it ended at this moment
+		return nil
+	case err == nil && string(before.Data) != hash:
+		return otherBody()
+	}
+	return err
+}
+
+func otherBody() error {
+	return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+}
+
+// hook writes down that somebody is to be told of a run's end.
+func (s *Server) hook(r *request, id, url string) error {
+	if r.client.KeyID == "" {
+		return &api.FieldError{Field: "webhook", Reason: "is for those who have a key"}
+	}
+	err := s.o.Hooks.Expect(r.Context(), webhook.Delivery{RunID: id, KeyID: r.client.KeyID, URL: url})
+	switch {
+	case errors.Is(err, webhook.ErrBusy):
+		e := refusal(api.CodeBusy, "too many webhooks are owed: in all, to this host, or for this key")
+		e.RetryAfterMS = 10_000
+		return e
+	case errors.Is(err, webhook.ErrOther):
+		return otherBody()
+	}
+	return err
+}
+
+// watch gives a run's place in flight back when it has ended, wherever it does.
+func (s *Server) watch(id string) {
+	s.watching.Go(func() {
+		if _, err := s.o.Queue.Wait(s.ctx, id); err == nil || errors.Is(err, queue.ErrNotFound) {
+			s.o.Admission.Done(id)
+		}
+	})
+}
+
 // known is what is known of a run: an api.Run whose result stays as it is stored.
 type known struct {
 	api.Run
@@ -139,15 +198,27 @@ type known struct {
 }
 
 // await fills in where a run is, waiting for its end for a while.
-func (s *Server) await(ctx context.Context, run *known, wait time.Duration) error {
+func (s *Server) await(r *request, run *known, wait time.Duration) error {
+	ctx := r.Context()
 	run.APIVersion = api.Version
+	if wait > 0 {
+		release, err := s.o.Admission.Wait(r.client)
+		if err != nil && run.OwnerToken == "" {
+			return err
+		}
+		if err != nil {
+			wait = 0 // the run was accepted: its id has to be told
+		} else {
+			defer release()
+		}
+	}
 	if wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 		e, err := s.o.Queue.Wait(ctx, run.ID)
 		if err == nil {
-			return s.finished(ctx, run, e)
+			return s.finished(r, run, e)
 		}
 		if ctx.Err() == nil {
 			return err
@@ -164,7 +235,7 @@ func (s *Server) await(ctx context.Context, run *known, wait time.Duration) erro
 		if err != nil {
 			return err
 		}
-		return s.finished(ctx, run, e)
+		return s.finished(r, run, e)
 	case queue.Begun:
 		run.State = api.RunRunning
 	default:
@@ -174,10 +245,12 @@ func (s *Server) await(ctx context.Context, run *known, wait time.Duration) erro
 }
 
 // finished fills in the result.
-func (s *Server) finished(ctx context.Context, run *known, e queue.Event) (err error) {
+func (s *Server) finished(r *request, run *known, e queue.Event) (err error) {
 	run.State = api.RunFinished
-	run.Result, err = s.o.Queue.Data(ctx, run.ID, e)
-	return err
+	if run.Result, err = s.o.Queue.Data(r.Context(), run.ID, e); err != nil {
+		return err
+	}
+	return s.o.Admission.Egress(r.client, int64(len(run.Result)))
 }
 
 // status tells where a run is.
@@ -187,57 +260,8 @@ func (s *Server) status(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: r.run}}
-	if err := s.await(r.Context(), run, wait); err != nil {
+	if err := s.await(r, run, wait); err != nil {
 		return err
 	}
 	return s.answer(w, http.StatusOK, run)
-}
-
-// artifact sends a file. It is a download, of no type and from nowhere: what a guest
-// made is never part of a page.
-func (s *Server) artifact(w http.ResponseWriter, r *request) error {
-	name := r.PathValue("name")
-	data, err := s.o.Queue.Result(r.Context(), r.run)
-	if errors.Is(err, queue.ErrRunning) {
-		return refusal(api.CodeConflict, "the run has not ended")
-	}
-	if err != nil {
-		return err
-	}
-	var result api.Result
-	if err := strictjson.Decode(data, &result, strictjson.Options{MaxBytes: queue.MaxObject}); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(result.Artifacts, func(a api.Artifact) bool { return a.Name == name }) {
-		return refusal(api.CodeNotFound, "the run has no such artifact")
-	}
-	o, err := s.o.Queue.Runs().Get(r.Context(), r.run, executor.ArtifactObject(name))
-	if err != nil {
-		return err
-	}
-	file, err := io.ReadAll(o)
-	if err != nil {
-		return err
-	}
-	head := w.Header()
-	head.Set("Content-Type", "application/octet-stream")
-	head.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-	head.Set("Content-Disposition", "attachment; filename*=UTF-8''"+rfc8187(name[strings.LastIndexByte(name, '/')+1:]))
-	head.Set("ETag", `"`+o.SHA256+`"`)
-	return send(w, http.StatusOK, file)
-}
-
-// rfc8187 is a file's name as the value of a header's extended parameter; see RFC 8187.
-func rfc8187(name string) string {
-	const attr = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~"
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for _, c := range []byte(name) {
-		if strings.IndexByte(attr, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
-		}
-	}
-	return b.String()
 }

@@ -90,6 +90,14 @@ func TestRun(t *testing.T) {
 	if a := ask(t, "GET", url+"/v1/runs/"+run.ID, nil, &again); a.StatusCode != 200 || again.OwnerToken != "" || again.Result.Stdout != "42\n" {
 		t.Errorf("%d %+v", a.StatusCode, again)
 	}
+	for _, l := range run.Result.Evidence.Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" || l.Detail != "" {
+			t.Errorf("%+v", l)
+		}
+	}
+	if len(run.Result.Evidence.Layers) < 10 {
+		t.Errorf("%+v", run.Result.Evidence)
+	}
 	if len(run.Result.Artifacts) != 1 {
 		t.Fatalf("%+v", run.Result)
 	}

@@ -42,6 +42,10 @@ type Options struct {
 	// MaxValues is the number of values of any kind, those in lists and objects
 	// included. Zero means [DefaultValues].
 	MaxValues int
+	// Newer says that the text may be from a newer program than this one: a key that
+	// no field has is stepped over, with a value that holds to the same rules. One
+	// that differs from a field's name in its case alone is refused still.
+	Newer bool
 }
 
 // Decode decodes the one JSON value that data holds and sets *v to it. What v
@@ -84,7 +88,7 @@ func Decode(data []byte, v any, o Options) error {
 }
 
 func newWalk(data []byte, o Options) *walk {
-	w := &walk{data: data, audience: o.Audience, depth: DefaultDepth, bytes: DefaultBytes, values: DefaultValues}
+	w := &walk{data: data, audience: o.Audience, newer: o.Newer, depth: DefaultDepth, bytes: DefaultBytes, values: DefaultValues}
 	if o.MaxDepth > 0 {
 		w.depth = min(o.MaxDepth, HardDepth)
 	}

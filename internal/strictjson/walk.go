@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,6 +16,7 @@ type walk struct {
 	data     []byte
 	pos      int
 	audience string
+	newer    bool
 
 	depth, bytes, values int // the bounds
 	level, count         int // how deep it is, and how many values it has seen
@@ -226,14 +228,8 @@ func (w *walk) key(k *kind, had *members) (key string, elem *kind, f *failure) {
 	key = unquote(raw)
 	if k.class == record {
 		elem, f = w.named(k, key, had)
-	} else if _, twice := had.keys[key]; twice {
-		f = refuse("is given twice")
 	} else {
-		if had.keys == nil {
-			had.keys = map[string]struct{}{}
-		}
-		had.keys[key] = struct{}{}
-		elem = k.elem
+		elem, f = k.elem, had.once(key)
 	}
 	if f != nil {
 		f.in(keyPart(key))
@@ -241,9 +237,28 @@ func (w *walk) key(k *kind, had *members) (key string, elem *kind, f *failure) {
 	return key, elem, f
 }
 
+// once notes a key, and refuses it the second time.
+func (m *members) once(key string) *failure {
+	if _, twice := m.keys[key]; twice {
+		return refuse("is given twice")
+	}
+	if m.keys == nil {
+		m.keys = map[string]struct{}{}
+	}
+	m.keys[key] = struct{}{}
+	return nil
+}
+
+// folds reports whether encoding/json would take a key for a field of another name.
+func folds(k *kind, key string) bool {
+	return slices.ContainsFunc(k.fields, func(f *field) bool { return strings.EqualFold(f.name, key) })
+}
+
 // named finds the field of a record by its exact name.
 func (w *walk) named(k *kind, key string, had *members) (*kind, *failure) {
 	switch f := k.names[key]; {
+	case f == nil && w.newer && !folds(k, key):
+		return anything, had.once(key)
 	case f == nil:
 		return nil, refuse("is not known; %s", w.known(k, key))
 	case !f.isFor(w.audience):
