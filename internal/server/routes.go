@@ -55,7 +55,7 @@ type doc struct {
 // param is a parameter of the query or a header.
 type param struct{ name, in, text string }
 
-// routes are all that the service answers.
+// routes are the interface; the pages are beside it.
 func routes() []*route {
 	return slices.Concat(runRoutes(), controlRoutes(), streamRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
 }

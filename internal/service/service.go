@@ -245,7 +245,7 @@ func (s *Service) Drain(ctx context.Context) error {
 func (s *Service) Close() error {
 	var errs []error
 	if s.executor != nil {
-		s.executor.Stop()
+		s.executor.Quit()
 	}
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
