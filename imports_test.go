@@ -110,6 +110,7 @@ internal/admission:  api internal/credential internal/queue
 tests internal/admission: github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
+tests internal/service: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
 internal/server:     github.com/coder/websocket

@@ -270,6 +270,9 @@ func (s *Service) Close() error {
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
 	}
+	if s.queue != nil && errors.Is(s.queue.Err(), queue.ErrFull) { // nothing will be written any more
+		_ = s.queue.Close()
+	}
 	if s.executor != nil {
 		s.executor.Wait()
 	}
@@ -309,4 +312,18 @@ func machine(dir string, memory int64) (*budget.Budget, error) {
 		total.Memory = memory
 	}
 	return budget.New(total, total.Part(1, 20)), nil
+}
+
+// RefuseForRoom answers requests with 503 and the code "storage" while there is no
+// service for want of room. What it returns ends that and closes the listeners.
+func RefuseForRoom(o Options) (end func()) {
+	var secure *tls.Config
+	if o.Certificates != nil {
+		secure = o.Certificates.config()
+	}
+	conns := o.Server.MaxConns
+	if conns == 0 {
+		conns = 1024
+	}
+	return server.Refuse(o.Listeners, secure, conns, api.ServiceError{Code: api.CodeStorage, Message: "the service has no room on its disk", RetryAfterMS: 30_000})
 }
