@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	longWait       = 25 * time.Second // of one request for the result
 	maxFrames      = 1_000_000
+	maxInternal    = 5 // times that a service says "internal" with nothing else between
 	maxStreamBytes = 1 << 30
 )
 
@@ -88,6 +90,9 @@ func (r *Running) watch(ctx context.Context) (*api.Result, error) {
 			err = errEnded
 		}
 		pause, again := retry(err, false, n)
+		if told := (*api.ServiceError)(nil); errors.As(err, &told) && told.Code == api.CodeInternal {
+			again = n < maxInternal // what a service says that is broken off in the middle
+		}
 		if !again || time.Since(alive)+pause > r.c.o.Reconnect {
 			return nil, err
 		}
@@ -114,7 +119,10 @@ func (r *Running) stream(ctx context.Context) (*api.Result, error) {
 		return nil, err
 	}
 	defer a.Body.Close()
-	if a.StatusCode >= 300 {
+	switch {
+	case a.StatusCode == http.StatusNoContent: // all events are known, the final one too
+		return r.known(ctx)
+	case a.StatusCode != http.StatusOK:
 		return nil, r.c.refusal(a)
 	}
 	if kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || kind != "text/event-stream" {
@@ -135,6 +143,18 @@ func (r *Running) stream(ctx context.Context) (*api.Result, error) {
 			return result, err
 		}
 	}
+}
+
+// known is the result of a run that has ended.
+func (r *Running) known(ctx context.Context) (*api.Result, error) {
+	run, err := r.c.state(ctx, r.id, 0, r.c.o.Reconnect)
+	if err == nil && run.Result == nil {
+		err = answerErrorf("a run has no further events and no result")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return run.Result, nil
 }
 
 // quiet ends a stream from which nothing comes any more. It counts only while it is read.
@@ -176,18 +196,8 @@ func (r *Running) frame(ctx context.Context, data []byte) (*api.Result, error) {
 		r.seq = max(r.seq, f.Seq)
 		return nil, nil
 	}
-	if f.Result == nil { // it was too long for an event
-		run, err := r.c.state(ctx, r.id, 0, r.c.o.Reconnect)
-		if err == nil && run.Result == nil {
-			err = answerErrorf("a run has ended without a result")
-		}
-		if err != nil {
-			return nil, err
-		}
-		f.Result = run.Result
-	}
-	if f.Result.ID != r.id {
-		return nil, answerErrorf("it is about another run")
+	if err := checkResult(f.Result, r.id); err != nil {
+		return nil, err
 	}
 	r.give(f)
 	r.seq = f.Seq

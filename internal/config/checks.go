@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -35,14 +34,6 @@ func checkOrigin(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || s != u.Scheme+"://"+u.Host || strings.ToLower(s) != s || strings.Contains(s, "*") {
 		return errors.New("must be an origin, such as https://example.com")
-	}
-	return nil
-}
-
-// checkName takes the name of a host that webhooks may go to.
-func checkName(s string) error {
-	if host, _, err := net.SplitHostPort(s); err == nil && host != "" || checkHost(s) != nil {
-		return errors.New("must be a NAME in small letters, without a port")
 	}
 	return nil
 }
@@ -84,10 +75,10 @@ func checkFolder(s string) error {
 }
 
 // checkSecret takes what nobody guesses and every header can carry.
-func checkSecret(lo int) func(string) error {
+func checkSecret(lo, hi int) func(string) error {
 	return func(s string) error {
-		if len(s) < lo || len(s) > 512 {
-			return fmt.Errorf("must have from %d to 512 characters", lo)
+		if len(s) < lo || len(s) > hi {
+			return fmt.Errorf("must have from %d to %d characters", lo, hi)
 		}
 		for _, c := range []byte(s) {
 			if c <= ' ' || c > '~' {

@@ -59,6 +59,10 @@ type Config struct {
 	Backlog  int
 	InFlight int
 	Sockets  int
+	// Memory is what the limits of all programs that run may come to, in bytes.
+	Memory int64
+	// Armed is how many sealed cells wait for a program.
+	Armed int
 	// MaxBody is the longest body of a request, MaxWait the longest ?wait.
 	MaxBody   int64
 	MaxWait   time.Duration
@@ -74,8 +78,16 @@ type Config struct {
 	OperatorToken Secret // empty: nobody is the operator
 	// MetricsPassword guards /metrics; empty: only loopback and the operator may read them.
 	MetricsPassword Secret
-	Webhooks        bool
-	WebhookHosts    []string // empty: every public host
+	// WebhookHosts are those that may be told of ends of runs; none: nobody. They are in
+	// the public internet or in WebhookNetworks.
+	WebhookHosts    []string
+	WebhookNetworks []netip.Prefix
+	// What a client without a key, a key, and all may have stored and be sent in an hour,
+	// in bytes, where the quotas are in force.
+	StoredPerHour, KeyStoredPerHour              int64
+	EgressPerHour, KeyEgressPerHour, EgressInAll int64
+	// How many bits of an address are one client.
+	IPv4Bits, IPv6Bits int
 
 	LanguageFiles []string
 	CacheDir      string

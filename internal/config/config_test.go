@@ -66,7 +66,7 @@ func TestDefaults(t *testing.T) {
 		"runs": {c.QuotaRuns, 20}, "runs of a key": {c.QuotaKeyRuns, 200}, "keys": {c.QuotaKeys, 5}, "key's life": {c.KeyTTL, 90 * 24 * time.Hour},
 		"retention": {c.Retention, 24 * time.Hour}, "store": {c.MaxStore, int64(10 << 30)}, "body": {c.MaxBody, int64(8 << 20)},
 		"wall": {c.MaxLimits.WallMS, int64(60_000)}, "memory": {c.MaxLimits.MemoryBytes, int64(1 << 30)}, "cpu": {c.MaxLimits.CPUPercent, int64(400)},
-		"quotas": {c.QuotasInForce(), false}, "sandbox": {c.Sandbox, "require"}, "webhooks": {c.Webhooks, false},
+		"quotas": {c.QuotasInForce(), false}, "sandbox": {c.Sandbox, "require"}, "webhooks": {len(c.WebhookHosts), 0},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: %v, not %v", what, got[0], got[1])
@@ -80,7 +80,7 @@ func TestDefaults(t *testing.T) {
 // Flags win over the environment, that over the file, that over the defaults, and
 // what is printed says where each value came from.
 func TestSources(t *testing.T) {
-	path := file(t, `{"slots": 3, "backlog": 30, "in_flight": 3, "max_body": "1MiB", "max_store": 104857600, "retention": "2d", "webhooks": true,
+	path := file(t, `{"slots": 3, "backlog": 30, "in_flight": 3, "max_body": "1MiB", "max_store": 104857600, "retention": "2d", "public": false,
 		"allow_hosts": ["a.example", "b.example:8443"], "max_limits": {"wall_ms": 2000, "stdout_bytes": 1024, "stderr_bytes": 1024}}`)
 	c := load(t, config.Sources{
 		File:    path,
@@ -90,7 +90,7 @@ func TestSources(t *testing.T) {
 	for name, want := range map[string]string{
 		"slots": "7 --slots", "backlog": "50 $GLOVEBOX_BACKLOG", "in_flight": "3 " + path + ": in_flight", "sockets": "10 default",
 		"max_body": "1MiB " + path + ": max_body", "max_store": "100MiB " + path + ": max_store", "retention": "2d " + path + ": retention",
-		"webhooks": "true " + path + ": webhooks", "allow_hosts": "a.example,b.example:8443 " + path + ": allow_hosts",
+		"public": "false " + path + ": public", "allow_hosts": "a.example,b.example:8443 " + path + ": allow_hosts",
 		"language_files": "/a.json,/b.json $GLOVEBOX_LANGUAGE_FILES", "trusted_proxies": "10.0.0.0/8,192.0.2.1/32 $GLOVEBOX_TRUSTED_PROXIES",
 		"quotas": "auto (not in force) default", "policy": "- default", "operator_token": "not set default",
 	} {
@@ -150,11 +150,11 @@ func TestRefused(t *testing.T) {
 		`--max: "swap=1" must be NAME=VALUE`:                                    flag("max", "swap=1"),
 		`--data: data: must be an absolute path`:                                flag("data", "data"),
 		`--data: /srv/../etc: must be an absolute path`:                         flag("data", "/srv/../etc"),
-		`--nats: must have no user or password in it`:                     flag("nats", "nats://u:p@example.com"),
+		`--nats: must have no user or password in it`:                           flag("nats", "nats://u:p@example.com"),
 		`--nats: http://example.com: must be nats://`:                           flag("nats", "http://example.com"),
 		`--nats: must be given with what is about an external server`:           flag("nats-creds", "/x"),
 		`--tls-cert: and --tls-key must be given together`:                      flag("tls-cert", "/x"),
-		`--webhook-host: is for --webhooks`:                                     flag("webhook-host", "example.com"),
+		`--webhook-network: is for hosts of --webhook-host`:                     flag("webhook-network", "10.0.0.0/8"),
 		`--in-flight: 1000: must be at most 72, the slots and the backlog`:      flag("in-flight", "1000"),
 		"glovebox.json: slots: 3.5: must be a whole number":                     text(`{"slots": 3.5}`),
 		`glovebox.json: slots: "3": must be a number`:                           text(`{"slots": "3"}`),

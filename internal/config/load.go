@@ -236,8 +236,10 @@ func (c *Config) check() error {
 		return refuse("nats_user", nil, "and %s must be given together", c.place("nats_password"))
 	case c.NATSUser != "" && c.NATSCreds != "":
 		return refuse("nats_creds", nil, "and %s: give one of them", c.place("nats_user"))
-	case !c.Webhooks && len(c.WebhookHosts) > 0:
-		return refuse("webhook_hosts", nil, "is for %s", c.place("webhooks"))
+	case c.OperatorToken != "" && c.OperatorToken == c.AccessToken:
+		return refuse("access_token", nil, "must not be the operator's token")
+	case len(c.WebhookNetworks) > 0 && len(c.WebhookHosts) == 0:
+		return refuse("webhook_networks", nil, "is for hosts of %s", c.place("webhook_hosts"))
 	case c.InFlight > c.Slots+c.Backlog && c.said("in_flight"):
 		return refuse("in_flight", c.InFlight, "must be at most %d, the slots and the backlog", c.Slots+c.Backlog)
 	}

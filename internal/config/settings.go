@@ -75,6 +75,8 @@ func defaults(m Machine) *Config {
 		Addr: "127.0.0.1:8080", ProxyHeader: HeaderForwardedFor, Connections: 1000,
 		Data: m.Data, NATSReplicas: 1, Space: "glovebox", Fsync: FsyncInterval, Retention: 24 * time.Hour, MaxStore: 10 << 30, MinFree: 256 << 20,
 		Slots: 2 * m.Cores, Backlog: 64, InFlight: 8, Sockets: 10, MaxBody: 8 << 20, MaxWait: time.Minute, MaxLimits: ceilings,
+		Memory: m.Memory / 10 * 9 >> 20 << 20, Armed: 2, IPv4Bits: 32, IPv6Bits: 64,
+		StoredPerHour: 256 << 20, KeyStoredPerHour: 1 << 30, EgressPerHour: 1 << 30, KeyEgressPerHour: 4 << 30, EgressInAll: 64 << 30,
 		Quotas: Auto, QuotaRuns: 20, QuotaKeyRuns: 200, QuotaKeys: 5, KeyTTL: 90 * 24 * time.Hour,
 		Sandbox: "require", DrainTimeout: 70 * time.Second, LogFormat: LogText, LogLevel: "info",
 	}
@@ -135,7 +137,7 @@ func listening(c *Config) group {
 }
 
 func clients(c *Config) group {
-	token := func(to *Secret) secret { return secret{to, "32 to 512 printable characters", checkSecret(32)} }
+	token := func(to *Secret) secret { return secret{to, "32 to 256 printable characters", checkSecret(32, 256)} }
 	return group{"Clients", []*setting{
 		{name: "quotas", help: "`when` the hourly quotas are in force: on, off, or auto: beyond loopback and with --public", kind: word{&c.Quotas, []string{Auto, On, Off}}},
 		{name: "quota_runs", help: "`number` of runs an hour of a client without a key", kind: count(&c.QuotaRuns, 1, 2000)},
@@ -144,10 +146,17 @@ func clients(c *Config) group {
 		{name: "key_ttl", help: "`time` that a key lives, in days or hours", kind: duration(&c.KeyTTL, time.Minute, 10*year)},
 		{name: "access_token", help: "`file` with the token that every request of a private installation needs", kind: token(&c.AccessToken)},
 		{name: "operator_token", help: "`file` with the operator's token: gbp_ and 64 of 0-9 a-f", kind: secret{&c.OperatorToken, "gbp_ and 64 of 0-9 a-f", checkOperator}},
-		{name: "metrics_password", help: "`file` with the password of /metrics", kind: secret{&c.MetricsPassword, "16 to 512 printable characters", checkSecret(16)}},
-		{name: "webhooks", help: "call back when a run is over, for holders of keys", kind: truth{&c.Webhooks}},
-		{name: "webhook_hosts", flag: "webhook-host", help: "`NAME` of a host that webhooks may go to (repeatable; every public one by default)",
-			kind: list{&c.WebhookHosts, "a NAME in small letters", checkName}},
+		{name: "metrics_password", help: "`file` with the password of /metrics", kind: secret{&c.MetricsPassword, "16 to 256 printable characters", checkSecret(16, 256)}},
+		{name: "webhook_hosts", flag: "webhook-host", help: "`NAME[:PORT]` of a host that may be told of ends of runs, for holders of keys (repeatable; without one there are no webhooks)",
+			kind: list{&c.WebhookHosts, "NAME or NAME:PORT in small letters", checkHost}},
+		{name: "webhook_networks", flag: "webhook-network", help: "`network` that such a host may be in though it is not of the public internet (repeatable)", kind: networks{&c.WebhookNetworks}},
+		{name: "stored_per_hour", help: "`size` of programs, results and artifacts that a client without a key may have stored in an hour, with the quotas", kind: size(&c.StoredPerHour, 1<<20, 1<<40)},
+		{name: "key_stored_per_hour", help: "`size` of the same for a key", kind: size(&c.KeyStoredPerHour, 1<<20, 1<<40)},
+		{name: "egress_per_hour", help: "`size` of answers to a client without a key in an hour, with the quotas", kind: size(&c.EgressPerHour, 1<<20, 1<<50)},
+		{name: "key_egress_per_hour", help: "`size` of the same for a key", kind: size(&c.KeyEgressPerHour, 1<<20, 1<<50)},
+		{name: "egress_in_all", help: "`size` of answers to all clients in an hour, with the quotas", kind: size(&c.EgressInAll, 1<<20, 1<<50)},
+		{name: "ipv4_bits", help: "`number` of bits of an IPv4 address that are one client", kind: count(&c.IPv4Bits, 24, 32)},
+		{name: "ipv6_bits", help: "`number` of bits of an IPv6 address that are one client", kind: count(&c.IPv6Bits, 48, 128)},
 	}}
 }
 
@@ -157,6 +166,8 @@ func capacity(c *Config, m Machine) group {
 		{name: "backlog", help: "`number` of runs that wait for a slot, of all clients", kind: count(&c.Backlog, 1, 50_000)},
 		{name: "in_flight", help: "`number` of runs of one client that wait or run", kind: count(&c.InFlight, 1, 50_000)},
 		{name: "sockets", help: "`number` of streams that may watch one run", kind: count(&c.Sockets, 1, 10_000)},
+		{name: "memory", help: "`size` of what the limits of all programs that run, and bodies, may come to; the default is nine tenths of the machine's", kind: size(&c.Memory, 64<<20, max(m.Memory, 64<<20))},
+		{name: "armed", help: "`number` of sealed cells that wait for a program", kind: count(&c.Armed, 0, 1000)},
 		{name: "max_body", help: "`size` of the longest body of a request", kind: size(&c.MaxBody, 64<<10, 64<<20)},
 		{name: "max_wait", help: "`time` of the longest ?wait", kind: duration(&c.MaxWait, time.Second, time.Hour)},
 		{name: "max_limits", flag: "max", help: "`NAME=VALUE`: the most that a program may ask of a limit of run, such as memory=512MiB (repeatable)",
@@ -172,11 +183,11 @@ func storing(c *Config) group {
 		{name: "max_store", help: "`size` of all that is kept", kind: size(&c.MaxStore, 64<<20, 1<<50)},
 		{name: "min_free", help: "`size` of what must be free of the file system for a run to be accepted", kind: size(&c.MinFree, 1<<20, 1<<50)},
 		{name: "fsync", help: "`when` what was accepted is safe from loss of power: always, or interval: ten seconds later", kind: word{&c.Fsync, []string{FsyncInterval, FsyncAlways}}},
-		{name: "encryption_key", help: "`file` with the key that encrypts the store: at least 32 characters", kind: secret{&c.EncryptionKey, "32 to 512 printable characters", checkSecret(32)}},
+		{name: "encryption_key", help: "`file` with the key that encrypts the store: at least 32 characters", kind: secret{&c.EncryptionKey, "32 to 256 printable characters", checkSecret(32, 256)}},
 		{name: "nats", help: "`URL` of an external NATS server in the place of the store in --data, such as tls://nats.example.com:4222", kind: text{&c.NATS, "nats://HOST:PORT or tls://HOST:PORT", checkNATS}},
 		{name: "nats_creds", help: "`file` of its credentials; nobody else may read it", kind: text{&c.NATSCreds, "a path", checkPath}},
 		{name: "nats_user", help: "`name` of its user", kind: text{&c.NATSUser, "a name", nil}},
-		{name: "nats_password", help: "`file` with that user's password", kind: secret{&c.NATSPassword, "1 to 512 printable characters", checkSecret(1)}},
+		{name: "nats_password", help: "`file` with that user's password", kind: secret{&c.NATSPassword, "1 to 256 printable characters", checkSecret(1, 256)}},
 		{name: "nats_ca", help: "PEM `file` of the certificates to trust there, in the place of the system's", kind: text{&c.NATSCA, "a path", checkPath}},
 		{name: "nats_insecure", help: "connect there without TLS or credentials; the status says so", kind: truth{&c.NATSInsecure}},
 		{name: "nats_replicas", help: "`number` of its servers that keep everything", kind: count(&c.NATSReplicas, 1, 5)},

@@ -63,7 +63,7 @@ func TestCancel(t *testing.T) {
 			taken, reserved, goOn := make(chan struct{}, 9), make(chan struct{}, 9), make(chan struct{})
 			o := Options{Slots: 1}
 			if c.taken {
-				o.Taken = func(queue.Job) { taken <- struct{}{}; <-goOn }
+				o.Taken = func(queue.Job, int, Note) { taken <- struct{}{}; <-goOn }
 			}
 			if c.reserved {
 				o.Reserve = waitIn(reserved, goOn)

@@ -177,6 +177,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Connection", "close")
 		defer drain(w, r)
 	}
+	if forPerson(r) && s.refusePage(w, e) == nil {
+		return
+	}
 	_ = s.answer(w, status, api.ErrorBody{Error: *e})
 }
 

@@ -26,6 +26,15 @@ type route struct {
 // pattern is the route as http.ServeMux writes it.
 func (r *route) pattern() string { return r.method + " " + r.path }
 
+// Patterns are the patterns of all routes, and that of a request which has none.
+func Patterns() []string {
+	out := []string{noRoute}
+	for _, r := range routes() {
+		out = append(out, r.pattern())
+	}
+	return out
+}
+
 // noRoute is the pattern of a request that has none.
 const noRoute = "none"
 
@@ -46,7 +55,7 @@ type doc struct {
 // param is a parameter of the query or a header.
 type param struct{ name, in, text string }
 
-// routes are all that the service answers.
+// routes are the interface; the pages are beside it.
 func routes() []*route {
 	return slices.Concat(runRoutes(), controlRoutes(), streamRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
 }

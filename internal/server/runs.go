@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
-	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
-	"github.com/glovebox-dev/glovebox/internal/strictjson"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // IdempotencyHeader makes a submission that is sent twice one run.
@@ -37,7 +33,7 @@ func runRoutes() []*route {
 			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}},
 			codes: []api.Code{api.CodeBadField, api.CodeQuota}}},
 		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
-			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil},
+			id: "getArtifact", summary: "A file that a program left", text: "As a download, unless it is a picture (PNG, JPEG, GIF, WebP), which is told by decoding all of it. Nothing in it may run or load anything.", media: "application/octet-stream", answers: map[int]any{200: nil},
 			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, with the file's name", "Content-Security-Policy": "sandbox"}},
 			codes: []api.Code{api.CodeConflict, api.CodeQuota}}},
 	}
@@ -103,23 +99,28 @@ func (s *Server) runID(r *request) (string, error) {
 
 // enqueue puts a submission into the queue, if its client may.
 func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
-	if sub.Webhook != "" {
-		if err := s.mayHook(r, sub.Webhook); err != nil {
-			return err
-		}
-	}
 	program, err := json.Marshal(sub.Program)
 	if err != nil {
 		return err
 	}
 	source := s.o.Secret.Hash("program", string(program))
-	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Webhook: sub.Webhook, KeyID: r.client.KeyID, Source: source})
+	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Source: source})
 	if err != nil {
+		return err
+	}
+	if err := s.sameBody(r, id, source, string(note), sub.Webhook); err != nil {
 		return err
 	}
 	place, err := s.o.Admission.Admit(r.Context(), r.client, admission.Request{ID: id, SourceHash: source, Bytes: int64(len(program) + len(note))})
 	if err != nil {
 		return err
+	}
+	if sub.Webhook != "" {
+		if err := s.hook(r, id, sub.Webhook); err != nil {
+			place.Refuse(context.WithoutCancel(r.Context()))
+			return err
+		}
+		defer s.o.Hooks.Follow(id)
 	}
 	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: r.client.ID, Program: program, Note: note})
 	place.Settle(context.WithoutCancel(r.Context()), err)
@@ -128,7 +129,7 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 		s.metrics.Accepted(sub.Language)
 		s.watch(id)
 	case errors.Is(err, queue.ErrExists):
-		return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+		return otherBody()
 	case errors.Is(err, queue.ErrBacklog):
 		e := refusal(api.CodeBacklog, "as many runs wait as may")
 		e.RetryAfterMS = 1000
@@ -139,15 +140,46 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	return err
 }
 
-// mayHook says whether a submission may name a webhook.
-func (s *Server) mayHook(r *request, url string) error {
+// sameBody refuses a submission whose Idempotency-Key came with another one before,
+// for as long as the run is kept.
+func (s *Server) sameBody(r *request, id string, parts ...string) error {
+	if r.Header.Get(IdempotencyHeader) == "" {
+		return nil
+	}
+	hash := s.o.Secret.Hash("submission", parts...)
+	_, err := s.bodies.Create(r.Context(), id, []byte(hash), s.o.Retention)
+	if !errors.Is(err, queue.ErrExists) {
+		return err
+	}
+	before, err := s.bodies.Get(r.Context(), id)
 	switch {
-	case s.o.Webhook == nil:
-		return &api.FieldError{Field: "webhook", Reason: "is not offered by this service"}
-	case r.client.KeyID == "":
+	case errors.Is(err, queue.ErrNotFound): // it ended at this moment
+		return nil
+	case err == nil && string(before.Data) != hash:
+		return otherBody()
+	}
+	return err
+}
+
+func otherBody() error {
+	return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+}
+
+// hook writes down that somebody is to be told of a run's end.
+func (s *Server) hook(r *request, id, url string) error {
+	if r.client.KeyID == "" {
 		return &api.FieldError{Field: "webhook", Reason: "is for those who have a key"}
 	}
-	return s.o.Webhook(url)
+	err := s.o.Hooks.Expect(r.Context(), webhook.Delivery{RunID: id, KeyID: r.client.KeyID, URL: url})
+	switch {
+	case errors.Is(err, webhook.ErrBusy):
+		e := refusal(api.CodeBusy, "too many webhooks are owed: in all, to this host, or for this key")
+		e.RetryAfterMS = 10_000
+		return e
+	case errors.Is(err, webhook.ErrOther):
+		return otherBody()
+	}
+	return err
 }
 
 // watch gives a run's place in flight back when it has ended, wherever it does.
@@ -232,63 +264,4 @@ func (s *Server) status(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return s.answer(w, http.StatusOK, run)
-}
-
-// artifact sends a file. It is a download, of no type and from nowhere: what a guest
-// made is never part of a page.
-func (s *Server) artifact(w http.ResponseWriter, r *request) error {
-	name := r.PathValue("name")
-	data, err := s.o.Queue.Result(r.Context(), r.run)
-	if errors.Is(err, queue.ErrRunning) {
-		return refusal(api.CodeConflict, "the run has not ended")
-	}
-	if err != nil {
-		return err
-	}
-	var result api.Result
-	if err := strictjson.Decode(data, &result, strictjson.Options{MaxBytes: queue.MaxObject}); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(result.Artifacts, func(a api.Artifact) bool { return a.Name == name }) {
-		return refusal(api.CodeNotFound, "the run has no such artifact")
-	}
-	o, err := s.o.Queue.Runs().Get(r.Context(), r.run, executor.ArtifactObject(name))
-	if err != nil {
-		return err
-	}
-	if err := s.o.Admission.Egress(r.client, o.Size); err != nil {
-		return err
-	}
-	room, err := s.o.Budget.Try(budget.Amount{Memory: o.Size})
-	if err != nil {
-		e := refusal(api.CodeBusy, "the service has no memory for this file now")
-		e.RetryAfterMS = 1000
-		return e
-	}
-	r.release = append(r.release, room)
-	file, err := io.ReadAll(o)
-	if err != nil {
-		return err
-	}
-	head := w.Header()
-	head.Set("Content-Type", "application/octet-stream")
-	head.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-	head.Set("Content-Disposition", "attachment; filename*=UTF-8''"+rfc8187(name[strings.LastIndexByte(name, '/')+1:]))
-	head.Set("ETag", `"`+o.SHA256+`"`)
-	return send(w, http.StatusOK, file)
-}
-
-// rfc8187 is a file's name as the value of a header's extended parameter; see RFC 8187.
-func rfc8187(name string) string {
-	const attr = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~"
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for _, c := range []byte(name) {
-		if strings.IndexByte(attr, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
-		}
-	}
-	return b.String()
 }

@@ -7,9 +7,12 @@ import (
 	"net/netip"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/admission"
 	"github.com/glovebox-dev/glovebox/internal/config"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/server"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // FromConfig makes the options of a service that a configuration asks for. Listeners,
@@ -24,12 +27,31 @@ func FromConfig(c *config.Config, log *slog.Logger) (Options, error) {
 			MaxBytes: c.MaxStore, MinFree: c.MinFree, Retention: c.Retention,
 		},
 		Box: glovebox.Options{
-			Sandbox: glovebox.Sandbox(c.Sandbox), MaxLimits: c.MaxLimits, Languages: c.LanguageFiles, CacheDir: c.CacheDir,
+			Sandbox: glovebox.Sandbox(c.Sandbox), MaxLimits: c.MaxLimits, Languages: c.LanguageFiles, CacheDir: c.CacheDir, Armed: c.Armed,
 		},
+		Admission: admission.Options{
+			IPv4Bits: c.IPv4Bits, IPv6Bits: c.IPv6Bits, CoarseIPv4Bits: min(24, c.IPv4Bits), CoarseIPv6Bits: min(48, c.IPv6Bits),
+			Quotas: c.QuotasInForce(), RunsPerHour: c.QuotaRuns, KeyRunsPerHour: c.QuotaKeyRuns, KeysPerHour: c.QuotaKeys,
+			StoredPerHour: c.StoredPerHour, KeyStoredPerHour: c.KeyStoredPerHour,
+			EgressPerHour: c.EgressPerHour, KeyEgressPerHour: c.KeyEgressPerHour, EgressInAll: c.EgressInAll,
+			KeyTTL: c.KeyTTL, InFlight: c.InFlight, SocketsPerRun: c.Sockets,
+			OperatorToken: string(c.OperatorToken), AccessToken: string(c.AccessToken),
+		},
+		Metrics: telemetry.Options{Password: string(c.MetricsPassword)},
+		Memory:  c.Memory,
+		Hooks:   webhook.Options{Allow: c.WebhookHosts, AllowAddresses: c.WebhookNetworks},
 		Server: server.Options{
 			Hosts: c.AllowHosts, Origins: c.AllowOrigins, MaxBody: c.MaxBody, MaxWait: c.MaxWait, MaxConns: c.Connections,
 			InFlight: c.InFlight, Sockets: c.Sockets, Retention: c.Retention,
 		},
+	}
+	// A network is counted run by run, so that there is a most of it.
+	o.Admission.CoarseFactor = max(1, min(16, 4000/max(c.QuotaRuns, c.QuotaKeys)))
+	if c.Armed == 0 {
+		o.Box.Armed = -1 // for which zero is the default
+	}
+	if len(c.TrustedProxies) > 0 {
+		o.Admission.ProxyHeader, o.Admission.Trusted = c.ProxyHeader, c.TrustedProxies
 	}
 	if c.TLS() {
 		certs, err := LoadCertificates(c.TLSCert, c.TLSKey, log)

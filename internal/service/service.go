@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
@@ -24,6 +22,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/server"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // Options of a service. Zero values are the defaults.
@@ -31,16 +30,20 @@ type Options struct {
 	// Dir is the data folder: it has the service's secret and its queue. It is made,
 	// 0700, and belongs to one service at a time.
 	Dir   string
-	Queue queue.Options    // Dir, MaxJobs and Log are filled in
+	Queue queue.Options    // MaxJobs, Log and, without an URL, Dir are filled in
 	Box   glovebox.Options // fields of MaxLimits that are zero are those of a service
 	// Server has what is said of requests; what the service itself makes is filled in.
 	Server server.Options
 	// Admission says who may do what; Queue, Secret and Log are filled in.
 	Admission admission.Options
+	// Hooks say which hosts may be told of ends; what the service itself makes is filled in.
+	Hooks webhook.Options
 	// Metrics say who may read them; the rest is filled in.
 	Metrics telemetry.Options
-	// Budget is what all of it may use together; nil means what the machine has.
+	// Budget is what all of it may use together; nil means what the machine has, of which
+	// Memory bytes: nine tenths of what there is if that is zero.
 	Budget *budget.Budget
+	Memory int64
 	// Slots run at once (two for each processor), Backlog may wait besides (64).
 	Slots, Backlog int
 	Listeners      []net.Listener
@@ -55,6 +58,7 @@ type Service struct {
 	box       *glovebox.Box
 	admission *admission.Admission
 	metrics   *telemetry.Metrics
+	hooks     *webhook.Hooks
 	executor  *executor.Executor
 	server    *server.Server
 	opened    chan struct{} // closed when all of these are there, or Open has failed
@@ -75,8 +79,16 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
+	if s.o.Budget == nil {
+		if s.o.Budget, err = machine(o.Dir, o.Memory); err != nil {
+			return nil, err
+		}
+	}
 	q := o.Queue
-	q.Dir, q.MaxJobs, q.Log, q.Settled = o.Dir, s.o.Slots+s.o.Backlog, s.o.Log, s.settled
+	q.MaxJobs, q.Log, q.Settled = s.o.Slots+s.o.Backlog, s.o.Log, s.settled
+	if q.URL == "" {
+		q.Dir = o.Dir
+	}
 	if s.queue, err = queue.Open(ctx, q); err != nil { // it has the folder's lock
 		return nil, err
 	}
@@ -93,7 +105,21 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if s.admission, err = admission.Open(ctx, a); err != nil {
 		return nil, err
 	}
+	s.metrics = telemetry.New(s.measured())
+	if s.hooks, err = webhook.New(ctx, s.hooking(secret)); err != nil {
+		return nil, err
+	}
 	return s, s.serve(secret)
+}
+
+func (s *Service) hooking(secret *credential.Secret) webhook.Options {
+	h := s.o.Hooks
+	h.Queue, h.Secret, h.Log, h.Observe = s.queue, secret, s.o.Log, s.metrics.Webhook
+	h.Active = func(ctx context.Context, id string) bool {
+		_, err := s.admission.Key(ctx, admission.Client{Kind: admission.KeyHolder, ID: "key-" + id, KeyID: id})
+		return err == nil
+	}
+	return h
 }
 
 func (s *Service) defaults() {
@@ -106,15 +132,13 @@ func (s *Service) defaults() {
 	if s.o.Log == nil {
 		s.o.Log = slog.New(slog.DiscardHandler)
 	}
-	if s.o.Budget == nil {
-		s.o.Budget = machine()
-	}
 }
 
 // serve answers the listeners, and then begins with what waits.
 func (s *Service) serve(secret *credential.Secret) (err error) {
 	o := s.o.Server
-	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.measure
+	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.metrics
+	o.Hooks = s.hooks
 	o.Slots, o.Backlog, o.Running = s.o.Slots, s.o.Backlog, s.running
 	o.Ceilings, o.Warnings = s.o.Box.MaxLimits, s.Warnings()
 	var addrs []net.Addr
@@ -135,10 +159,10 @@ func (s *Service) serve(secret *credential.Secret) (err error) {
 	return nil
 }
 
-// measure makes the metrics, when the routes are known.
-func (s *Service) measure(routes []string) *telemetry.Metrics {
+// measured says what the metrics are of.
+func (s *Service) measured() telemetry.Options {
 	o := s.o.Metrics
-	o.Routes, o.Version = routes, s.o.Server.Version
+	o.Routes, o.Version = server.Patterns(), s.o.Server.Version
 	for _, l := range s.box.Languages(context.Background(), false) {
 		o.Languages = append(o.Languages, l.Name)
 	}
@@ -146,8 +170,7 @@ func (s *Service) measure(routes []string) *telemetry.Metrics {
 		Running: s.running, Slots: func() int { return s.o.Slots }, Backlog: func() int { return s.o.Slots + s.o.Backlog },
 		Ready: func() bool { return s.queue.Err() == nil },
 	}
-	s.metrics = telemetry.New(o)
-	return s.metrics
+	return o
 }
 
 func (s *Service) running() int {
@@ -222,7 +245,7 @@ func (s *Service) Drain(ctx context.Context) error {
 func (s *Service) Close() error {
 	var errs []error
 	if s.executor != nil {
-		s.executor.Stop()
+		s.executor.Quit()
 	}
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
@@ -237,6 +260,11 @@ func (s *Service) Close() error {
 		_ = l.Close()
 	}
 	s.serving.Wait()
+	if s.hooks != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), step)
+		s.hooks.Close(ctx)
+		cancel()
+	}
 	if s.admission != nil {
 		s.admission.Close()
 	}
@@ -246,13 +274,15 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
-// machine is a budget of what this machine has: all of its memory but a tenth, which
-// is for the system and the service itself.
-func machine() *budget.Budget {
-	var si unix.Sysinfo_t
-	_ = unix.Sysinfo(&si)
-	var files unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files)
-	total := budget.Amount{Memory: int64(si.Totalram) * int64(si.Unit) * 9 / 10, Processes: 1 << 15, Descriptors: int64(min(files.Cur, 1<<20)), Disk: 1 << 40}
-	return budget.New(total, budget.Amount{Memory: total.Memory / 20, Descriptors: total.Descriptors / 20})
+// machine is a budget of what this process may use: this much memory, or all but a
+// tenth, which is for the system and the service itself.
+func machine(dir string, memory int64) (*budget.Budget, error) {
+	total, err := budget.Machine(dir)
+	if err != nil {
+		return nil, err
+	}
+	if total.Memory = total.Memory / 10 * 9; memory != 0 {
+		total.Memory = memory
+	}
+	return budget.New(total, total.Part(1, 20)), nil
 }
