@@ -226,10 +226,10 @@ func (p *tab) until(expression string) {
 	value[bool](p, "new Promise(ok => { const look = () => ("+expression+") ? ok(true) : setTimeout(look, 20); look() })")
 }
 
-// sees waits until an element has a text in it.
+// sees waits until an element, or one of several, has a text in it.
 func (p *tab) sees(selector, text string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`(document.querySelector(%q)?.textContent ?? "").includes(%q)`, selector, text))
+	p.until(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(e => e.textContent.includes(%q))`, selector, text))
 }
 
 func (p *tab) text(selector string) string {

@@ -20,7 +20,7 @@ def mandelbrot(x, y):
     return 12, 20, 40
 
 for n in range(1, 4):
-    print(f"\\033[1;36mstep {n}\\033[0m of 3")
+    print(f"\\033[1;36mstep {n}\\033[0m of 3", flush=True)
     time.sleep(0.3)
 png("mandelbrot.png", 320, 242, mandelbrot)
 print("a picture is ready", file=sys.stderr)

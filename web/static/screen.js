@@ -141,7 +141,6 @@ export class Screen {
     if (!l || l.stream !== stream || l.over) l = this.#begin(stream)
     if (text === "\n") {
       l.over = true
-      l.box.append("\n")
       return
     }
     if (l.restart) {
