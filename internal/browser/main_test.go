@@ -156,10 +156,18 @@ func thrown(d *runtime.ExceptionDetails) string {
 func (p *tab) clean() {
 	p.t.Helper()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, f := range p.faults {
 		p.t.Error(f)
 	}
+	p.mu.Unlock()
+	p.stayed()
+}
+
+// stayed fails the test if the page asked anybody but the service.
+func (p *tab) stayed() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, r := range p.requests {
 		if !strings.HasPrefix(r, p.url+"/") && !strings.HasPrefix(r, "blob:"+p.url+"/") {
 			p.t.Error("it asked for", r)

@@ -214,6 +214,7 @@ async function typed(text, close) {
   complain("")
   try {
     await run.type(text, close)
+    screen.write("stdin", text)
   } catch (e) {
     complain(said(e))
   }

@@ -9,8 +9,8 @@ const FIELDS = [
   ["wall_ms", "Time", "s", 1000, ms],
   ["cpu_ms", "Processor time", "s", 1000, ms],
   ["memory_bytes", "Memory", "MiB", MIB, bytes],
-  ["pids", "Processes and threads", "", 1, String],
-  ["stdout_bytes", "Standard output", "MiB", MIB, bytes],
+  ["pids", "Processes", "", 1, String],
+  ["stdout_bytes", "Output", "MiB", MIB, bytes],
   ["disk_bytes", "Disk", "MiB", MIB, bytes],
 ]
 
