@@ -5,6 +5,7 @@ STATICCHECK = v0.8.2
 TESTFLAGS  ?=
 HALF       ?=
 MATRIX     ?=
+PREFIX     ?= /usr/local
 FUZZTIME   ?= 20s
 SOAKFUZZ   ?= 10m
 # Packages whose tests do not run under the race detector: processes of the
@@ -20,14 +21,17 @@ TOOLCHAIN := $(shell sed -n 's/^toolchain //p' go.mod)
 export GOTOOLCHAIN := $(shell GOTOOLCHAIN=$(TOOLCHAIN) $(GO) version >/dev/null 2>&1 && echo $(TOOLCHAIN) || echo local)
 
 BUILD  = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
-STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell $(GO) env GOVERSION)
+STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell GOTOOLCHAIN=$(GOTOOLCHAIN) $(GO) env GOVERSION)
 
 .DEFAULT_GOAL = help
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: install-deps build ## build, run the sample programs, print their verdicts and the status
+run: install-deps build ## build, print the status and serve on loopback, with everything embedded (SERVE="--addr 127.0.0.1:9000": flags of serve)
+	bin/glovebox serve --data $(CURDIR)/.cache/serve $(SERVE)
+
+demo: install-deps build ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
 build: ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of their parts (SPDX)
@@ -95,6 +99,12 @@ install-deps: ## python3, bash, gcc and JavaScriptCore, if they are missing (Deb
 	    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \
 	  else echo "please install:$$missing"; exit 1; fi
 
+install: ## the programs, the unit and its user, after make build (DESTDIR=, PREFIX=/usr/local); see docs/runbook.md
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d
+	install -m 755 bin/glovebox bin/glovebox-init bin/glovebox-js $(DESTDIR)$(PREFIX)/bin
+	install -m 644 packaging/glovebox.service packaging/glovebox.socket $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 644 packaging/glovebox.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/glovebox.conf
+
 clean: ## remove what was built
 	rm -rf bin .cache
 
@@ -103,4 +113,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run build examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean
+.PHONY: help run demo build install examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean

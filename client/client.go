@@ -142,9 +142,9 @@ func (c *Client) check() error {
 	case c.o.Key != "" && c.o.OperatorToken != "":
 		return &api.FieldError{Field: "OperatorToken", Reason: "goes in place of Key, not beside it"}
 	case c.o.Key != "" && !isToken(c.o.Key):
-		return &api.FieldError{Field: "Key", Reason: "must be at most 256 ASCII characters without a space"}
+		return &api.FieldError{Field: "Key", Reason: "must be at most 512 ASCII characters without a space"}
 	case c.o.OperatorToken != "" && !isToken(c.o.OperatorToken):
-		return &api.FieldError{Field: "OperatorToken", Reason: "must be at most 256 ASCII characters without a space"}
+		return &api.FieldError{Field: "OperatorToken", Reason: "must be at most 512 ASCII characters without a space"}
 	case c.o.MaxAnswer < 0:
 		return &api.FieldError{Field: "MaxAnswer", Value: c.o.MaxAnswer, Reason: "must not be negative"}
 	}
@@ -154,7 +154,7 @@ func (c *Client) check() error {
 
 // isToken tells whether a text can be sent as a bearer token.
 func isToken(s string) bool {
-	return len(s) <= 256 && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	return len(s) <= 512 && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
 // isSecret tells whether a text has the form of a secret: its prefix and 256 bits.

@@ -13,6 +13,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -186,6 +187,9 @@ func (c *Client) send(ctx context.Context, cancel context.CancelFunc, k *call) (
 	a, err := c.http.Do(r)
 	if !late.Stop() && err != nil {
 		return nil, errSlow
+	}
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = fmt.Errorf("%s: %w", c.base, u.Err)
 	}
 	if err != nil {
 		return nil, err

@@ -155,8 +155,29 @@ func check(run *api.Run, id string) error {
 	switch {
 	case run.ID != id:
 		return answerErrorf("it is about another run")
-	case (run.State == api.RunFinished) != (run.Result != nil), run.Result != nil && run.Result.ID != id:
-		return answerErrorf("a run that has ended has a result of its own, and no other has one")
+	case (run.State == api.RunFinished) != (run.Result != nil):
+		return answerErrorf("a run has a result when it has ended, and not before")
+	case run.Result != nil:
+		return checkResult(run.Result, id)
+	}
+	return nil
+}
+
+// checkResult refuses the result of another run, and one with artifacts that no cell
+// gives: their names become those of files.
+func checkResult(r *api.Result, id string) error {
+	if r == nil || r.ID != id {
+		return answerErrorf("it is about another run")
+	}
+	left, had := int64(api.MaxArtifactBytes), map[string]bool{}
+	for _, a := range r.Artifacts {
+		switch left -= a.Size; {
+		case len(r.Artifacts) > api.MaxArtifacts, a.Size < 0, left < 0:
+			return answerErrorf("a run has at most %d artifacts of at most %d bytes together", api.MaxArtifacts, int64(api.MaxArtifactBytes))
+		case api.CheckFileName(a.Name) != nil, had[a.Name], !isHex(a.SHA256, 64):
+			return answerErrorf("an artifact has a name of its own that a file can have, and a digest")
+		}
+		had[a.Name] = true
 	}
 	return nil
 }

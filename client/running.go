@@ -199,12 +199,6 @@ func (r *Running) Artifact(ctx context.Context, name string) (io.Reader, error) 
 // artifact fetches a file of a run and compares it with what the result says of it.
 // Where it lies is told by its name, never by the result's URL.
 func (c *Client) artifact(ctx context.Context, id string, a *api.Artifact) ([]byte, error) {
-	if err := api.CheckFileName(a.Name); err != nil {
-		return nil, answerErrorf("the name of an artifact %s", err)
-	}
-	if a.Size < 0 || a.Size > api.MaxArtifactBytes {
-		return nil, answerErrorf("an artifact has at most %d bytes", int64(api.MaxArtifactBytes))
-	}
 	var data []byte
 	k := &call{method: "GET", path: api.ArtifactPath(id, a.Name), max: a.Size + 1, header: map[string]string{"Accept": "application/octet-stream"}}
 	err := c.persist(ctx, c.o.Patience, false, func() (err error) {

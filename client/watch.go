@@ -196,8 +196,8 @@ func (r *Running) frame(ctx context.Context, data []byte) (*api.Result, error) {
 		r.seq = max(r.seq, f.Seq)
 		return nil, nil
 	}
-	if f.Result == nil || f.Result.ID != r.id {
-		return nil, answerErrorf("the final event of a run has its result")
+	if err := checkResult(f.Result, r.id); err != nil {
+		return nil, err
 	}
 	r.give(f)
 	r.seq = f.Seq

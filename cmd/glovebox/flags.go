@@ -29,6 +29,8 @@ type runFlags struct {
 	json     string
 	strict   bool // of trace, as refused is
 	refused  bool
+	service  serviceFlags
+	remote   bool // the program runs on a service
 
 	artifacts []string // patterns
 	out       string
@@ -114,6 +116,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		g.Flags().StringVar(&f.json, "json", "", "print JSON, in one `form`: an object with output, verdict and evidence; with =stream events as they happen, one a line")
 		g.Flags().Lookup("json").NoOptDefVal = "object"
 	})
+	if cmd.Name() == "run" {
+		group("Service", func(g *cobra.Command) { f.service.add(g, " that runs it in place of this host") })
+	}
 	f.given = cmd.Flags().Changed
 }
 
@@ -123,7 +128,7 @@ func (f *runFlags) parseLimits() (glovebox.Limits, error) {
 	var out glovebox.Limits
 	for i, l := range limitFlags {
 		if f.given(l.name) {
-			if err := l.parse("--"+l.name, f.limits[i], f.limits[i], &out); err != nil {
+			if err := l.parse(f.bounds, "--"+l.name, f.limits[i], f.limits[i], &out); err != nil {
 				return out, err
 			}
 		}
@@ -140,16 +145,24 @@ func (f *runFlags) parseLimits() (glovebox.Limits, error) {
 		if out.Compile == nil {
 			out.Compile = &glovebox.Limits{}
 		}
-		if err := limitFlags[i].parse("--compile-limit", written, value, out.Compile); err != nil {
+		if err := limitFlags[i].parse(f.bounds, "--compile-limit", written, value, out.Compile); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
 }
 
+// bounds are those of this host; a service has its own, and says so.
+func (f *runFlags) bounds() (floor, ceiling glovebox.Limits) {
+	if f.remote {
+		return api.MinLimits(), api.MaxLimits(1<<10, 1<<40)
+	}
+	return glovebox.Bounds()
+}
+
 // parse reads a value into the limits; 0 leaves the default there.
-func (l limitFlag) parse(flag, written, value string, out *glovebox.Limits) error {
-	floor, ceiling := glovebox.Bounds()
+func (l limitFlag) parse(bounds func() (floor, ceiling glovebox.Limits), flag, written, value string, out *glovebox.Limits) error {
+	floor, ceiling := bounds()
 	n, err := l.unit.limit(flag, written, value, max(*l.of(&floor)[0], 1), *l.of(&ceiling)[0])
 	if err != nil {
 		return err
@@ -183,7 +196,7 @@ func (f *runFlags) check() error {
 			return err
 		}
 	}
-	if f.given("language") && f.languages.Find(f.language) == nil {
+	if f.given("language") && !f.remote && f.languages.Find(f.language) == nil {
 		return usagef("-l %q: must be one of %s", f.language, strings.Join(f.languages.Names(), ", "))
 	}
 	return f.checkArtifacts()
@@ -205,24 +218,29 @@ func oneOf(flag, value string, words []string) error {
 // command line.
 func flagOf(e *glovebox.FieldError) string {
 	named := *e
-	named.Field, named.Reason = inFlags(e.Field), inFlags(e.Reason)
-	switch {
-	case e.Field == "language":
-		named.Field = "-l"
-	case e.Field == "network", e.Field == "sandbox", e.Field == "profile", e.Field == "env":
-		named.Field = "--" + e.Field
-	case e.Field == "limits.compile":
-		named.Field = "--compile-limit"
-	case e.Field == "artifacts", strings.HasPrefix(e.Field, "artifacts["):
-		named.Field = "--artifact"
-	case e.Field == "folders", strings.HasPrefix(e.Field, "folders["):
-		named.Field = "--folder"
-	case strings.HasPrefix(e.Field, "Profiles."):
-		named.Field = fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(e.Field, "Profiles."))
-	case strings.HasPrefix(e.Field, "env."):
-		named.Field = "--env " + strings.TrimPrefix(e.Field, "env.")
-	}
+	named.Field, named.Reason = flagName(e.Field), inFlags(e.Reason)
 	return named.Error()
+}
+
+// flagName is the flag for a field of the library.
+func flagName(field string) string {
+	switch {
+	case field == "language":
+		return "-l"
+	case field == "network", field == "sandbox", field == "profile", field == "env":
+		return "--" + field
+	case field == "limits.compile":
+		return "--compile-limit"
+	case field == "artifacts", strings.HasPrefix(field, "artifacts["):
+		return "--artifact"
+	case field == "folders", strings.HasPrefix(field, "folders["):
+		return "--folder"
+	case strings.HasPrefix(field, "Profiles."):
+		return fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(field, "Profiles."))
+	case strings.HasPrefix(field, "env."):
+		return "--env " + strings.TrimPrefix(field, "env.")
+	}
+	return inFlags(field)
 }
 
 // inFlags puts the names of flags in place of the library's names of limits.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
@@ -97,6 +98,7 @@ func explain(err error) (code int, say string) {
 		status *statusError
 		field  *glovebox.FieldError
 		denied *gate.Denied
+		told   *api.ServiceError
 	)
 	switch {
 	case errors.As(err, &status):
@@ -114,6 +116,8 @@ func explain(err error) (code int, say string) {
 		return exitUnavailable, err.Error()
 	case errors.Is(err, errInterrupted): // before there was a cell
 		return exitInterrupted, err.Error()
+	case errors.As(err, &told):
+		return serviceStatus(told), serviceSentence(err)
 	}
 	return exitFailed, err.Error()
 }
@@ -159,7 +163,7 @@ func newRoot() *cobra.Command {
 		}
 		return usagef("%s (%s --help tells the flags)", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newServe(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newVersion(), newCompletion())
+	root.AddCommand(newRun(), newServe(), newStatus(), newEval(), newCheck(), newLanguages(), newTrace(), newRedteam(), newMCP(), newKeys(), newVersion(), newCompletion())
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().BoolP("help", "h", false, "show this help")
 		c.DisableFlagsInUseLine = true

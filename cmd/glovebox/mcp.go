@@ -149,7 +149,7 @@ func (f *mcpFlags) options() (o mcpserver.Options, err error) {
 		if !ok || i < 0 {
 			return o, usagef("--max %q: must be NAME=VALUE, and NAME one of %s", written, strings.Join(limitNames(""), ", "))
 		}
-		if err := limitFlags[i].parse("--max", written, value, &o.Box.MaxLimits); err != nil {
+		if err := limitFlags[i].parse(glovebox.Bounds, "--max", written, value, &o.Box.MaxLimits); err != nil {
 			return o, err
 		}
 	}

@@ -35,6 +35,8 @@ type sink struct {
 	closers            []io.Closer
 	midLine            bool // the terminal's cursor is not at the start of a line
 
+	unfetched int // artifacts that a service told of and did not give
+
 	cancel   context.CancelCauseFunc
 	finished bool
 }
@@ -191,7 +193,7 @@ func (s *sink) end(r *glovebox.Result, l glovebox.Limits, why error) error {
 		s.tracing.write(s.stderr)
 	}
 	code := exitStatus(r)
-	if code == 0 && s.dest != nil && s.dest.failed > 0 {
+	if code == 0 && (s.dest != nil && s.dest.failed > 0 || s.unfetched > 0) {
 		code = exitFailed
 	}
 	if code != 0 {

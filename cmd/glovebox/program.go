@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -88,7 +89,11 @@ func (f *runFlags) source(p *glovebox.Program, from string, text []byte) error {
 			return usagef("%s: give its language with -l (%s)", from, strings.Join(f.languages.Names(), ", "))
 		}
 	}
-	p.Files = append(p.Files, file(f.languages.Find(p.Language).File, 0o644, text))
+	if known := f.languages.Find(p.Language); known != nil {
+		p.Files = append(p.Files, file(known.File, 0o644, text))
+	} else if p.Source = string(text); !utf8.Valid(text) { // a service's own language, and its name of the file
+		return usagef("%s: is not UTF-8; give it as a file", from)
+	}
 	return nil
 }
 

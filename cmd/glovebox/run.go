@@ -32,6 +32,10 @@ With --artifact and --out the files that the program leaves are kept, with their
 that is in the folder already is changed. A file that is wanted and missing, or not given since it is no plain file, is
 told on stderr. One that could not be written, too; if the program ended well the exit status is 125 then.
 
+With --server, or $GLOVEBOX_SERVER, the program runs on a service (glovebox serve) in place of this host: --server '' keeps it here.
+Output comes as it is printed, over as many connections as that takes; the submission is one run however often it is sent. A
+signal to glovebox cancels it there. Flags that say something of this host are refused; the bounds of limits are the service's.
+
 The exit status is the program's own, 128 + n if signal n ended it, or
   120  it needed more memory than allowed       124  it ran out of time
   121  it printed more than allowed             125  Glovebox itself failed
@@ -48,7 +52,8 @@ glovebox run --file data.csv --file lib --env MODE=fast prog.py
 glovebox run --file . cmd/app/main.go
 glovebox run --artifact '*.png' --out plots --folder /srv/data:/data prog.py
 glovebox run --compile-limit wall=1m main.rs
-glovebox run --json -- /bin/sh -c 'echo $0' | jq .verdict`
+glovebox run --json -- /bin/sh -c 'echo $0' | jq .verdict
+glovebox run --server http://127.0.0.1:8080 --artifact '*.png' --out plots prog.py`
 
 func newRun() *cobra.Command {
 	f := &runFlags{}
@@ -61,6 +66,9 @@ func newRun() *cobra.Command {
 		Example: runExample,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if server := f.service.origin(f.given("server")); server != "" {
+				return runRemote(cmd, f, args, server)
+			}
 			return run(cmd, f, args, nil)
 		},
 	}
@@ -143,7 +151,8 @@ func run(cmd *cobra.Command, f *runFlags, args []string, tracing *tracing) error
 	if err != nil {
 		return err
 	}
-	return out.end(result, effective(p, f.languages), context.Cause(ctx))
+	_, ceiling := glovebox.Bounds()
+	return out.end(result, effective(p, f.languages, ceiling), context.Cause(ctx))
 }
 
 // judged are the options of the Box for a program that the policy, if there is one,
@@ -158,7 +167,7 @@ func (f *runFlags) judged(ctx context.Context, p glovebox.Program, profiles map[
 }
 
 // effective are the limits in force for a program, for the words about them.
-func effective(p glovebox.Program, known languages.Set) glovebox.Limits {
+func effective(p glovebox.Program, known languages.Set, ceiling glovebox.Limits) glovebox.Limits {
 	l, compile := p.Limits, glovebox.Limits{}
 	if l.Compile != nil {
 		compile = *l.Compile
@@ -166,7 +175,6 @@ func effective(p glovebox.Program, known languages.Set) glovebox.Limits {
 	if lang := known.Find(p.Language); lang != nil {
 		l, compile = l.Over(lang.Limits), compile.Over(lang.CompileLimits)
 	}
-	_, ceiling := glovebox.Bounds()
 	compile = compile.Over(api.DefaultCompileLimits()).Lower(ceiling)
 	l = l.Over(api.DefaultLimits()).Lower(ceiling)
 	l.Compile = &compile

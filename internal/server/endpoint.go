@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,7 +48,14 @@ func (s *Server) prepare(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
+	if r.Method == http.MethodHead && r.route.streams {
+		w.Header().Set("Allow", http.MethodGet)
+		return refusal(api.CodeMethod, "a stream has no head of its own")
+	}
 	if !r.route.open {
+		if err := r.judgeQuery(); err != nil {
+			return err
+		}
 		var err error
 		if r.client, err = s.o.Admission.Identify(r.Request); err != nil {
 			return err
@@ -79,6 +88,21 @@ func (s *Server) prepare(w http.ResponseWriter, r *request) error {
 	return s.read(w, r)
 }
 
+// judgeQuery refuses what the route does not know in a query: a mistake, or a token
+// where it must not be.
+func (r *request) judgeQuery() error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return refusal(api.CodeBadRequest, "the query cannot be read")
+	}
+	for name, values := range query {
+		if len(values) != 1 || !slices.ContainsFunc(r.route.doc.params, func(p param) bool { return p.in == "query" && p.name == name }) {
+			return refusal(api.CodeBadRequest, "the query has what this path does not know, or twice what it knows; /openapi.json says what it may have")
+		}
+	}
+	return nil
+}
+
 // bodyCost is how often a body is in memory while it is read, decoded and stored.
 const bodyCost = 4
 
@@ -96,7 +120,7 @@ func (s *Server) read(w http.ResponseWriter, r *request) error {
 	}
 	r.release = append(r.release, room)
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder of tests has none
+	_ = control.SetReadDeadline(time.Now().Add(s.o.BodyTimeout)) // a recorder of tests has none
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	var text bytes.Buffer
 	text.Grow(int(min(max(r.ContentLength, 0), 64<<10)))
@@ -161,7 +185,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // What is read of a body that nobody wants, so that its sender comes to read the answer.
 const (
-	drainBytes = 32 << 20
+	drainBytes = 256 << 20
 	drainTime  = 3 * time.Second
 )
 

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,8 +107,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.metrics.Request(pattern, out.status, took, max(r.ContentLength, 0), out.sent)
 		s.o.Log.Info("request", "id", id, "method", method(r.Method), "route", pattern, "status", out.status, "ms", float64(took.Microseconds())/1e3)
 	}()
+	if !r.ProtoAtLeast(1, 1) || r.ProtoMajor != 1 { // where a body ends is not the same for all who speak it
+		head.Set("Connection", "close")
+	}
+	allowed := s.cors(out, r)
 	if err := s.judgeHead(r); err != nil {
 		s.refuse(out, r, err)
+		return
+	}
+	if allowed && s.preflight(out, r) {
 		return
 	}
 	handler, p := s.mux.Handler(r)
@@ -136,9 +145,9 @@ func (s *Server) judgeHead(r *http.Request) error {
 		return refusal(api.CodeMisdirected, "the request names another server")
 	case !s.names.hosts[lower(r.Host)]:
 		return refusal(api.CodeMisdirected, "this service is not called that; --allow-host adds a name")
-	case r.URL.RawPath != "" && strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"), !canonical(r.URL.Path):
+	case !canonical(r.URL):
 		return refusal(api.CodeBadRequest, "the path must be in its one canonical form")
-	case r.Header.Get("Content-Encoding") != "":
+	case len(r.Header.Values("Content-Encoding")) > 0:
 		return refusal(api.CodeMediaType, "a body must not be compressed")
 	case len(r.TransferEncoding) > 0: // chunks have trailers, which nobody here needs to parse
 		return refusal(api.CodeLength, "a body must say its length")
@@ -148,10 +157,30 @@ func (s *Server) judgeHead(r *http.Request) error {
 	return nil
 }
 
-// canonical tells whether a path is written in the one way that this service knows.
-func canonical(p string) bool {
-	return p == path.Clean(p) && !strings.Contains(p, "\\") && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f })
+// canonical tells whether a path is written in the one way that this service knows:
+// clean, without control characters, and no letter, digit, slash or backslash in it is
+// encoded. What stands between may read other ways otherwise than the mux does.
+func canonical(u *url.URL) bool {
+	p := u.Path
+	if p != path.Clean(p) || strings.Contains(p, "\\") || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return false
+	}
+	for rest := u.RawPath; ; { // empty if it is as Go itself would encode the path
+		_, after, found := strings.Cut(rest, "%")
+		if !found {
+			return true
+		}
+		c, err := strconv.ParseUint(after[:2], 16, 8)
+		if err != nil || c < 0x80 && strings.IndexByte(plain, byte(c)) >= 0 {
+			return false
+		}
+		rest = after[2:]
+	}
 }
+
+// plain are the characters that are never encoded, and the slash, which would be
+// another one then.
+const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
 
 // unrouted answers where there is no route: the mux knows the methods of a path.
 func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, handler http.Handler) {

@@ -30,6 +30,9 @@ func (s *Server) openapi(w http.ResponseWriter, _ *request) error {
 // is, and those that its doc names.
 func (rt *route) codes() []api.Code {
 	codes := []api.Code{api.CodeBadRequest, api.CodeMediaType, api.CodeLength, api.CodeTooLarge, api.CodeMisdirected, api.CodeInternal}
+	if rt.streams { // a HEAD
+		codes = append(codes, api.CodeMethod)
+	}
 	if rt.method != http.MethodGet || rt.streams {
 		codes = append(codes, api.CodeForbidden)
 	}

@@ -36,7 +36,7 @@ func makeDocument(t *testing.T, routes []*route) []byte {
 				"Unknown fields and unknown parameters of a query are refused. A body is application/json, in UTF-8, says its length and is not compressed. " +
 				"Every answer has Glovebox-Request-Id, which names the request in the service's log, X-Content-Type-Options: nosniff, X-Frame-Options: DENY, " +
 				"a Content-Security-Policy that allows nothing, and Cache-Control: no-store. The Host must be one of the service's names, and a page of another " +
-				"origin may not call it unless the operator allows that origin.",
+				"origin may not call it unless the operator allows that origin (CORS, without credentials of the browser).",
 			"license": map[string]any{"name": license, "identifier": license}},
 		"servers": []any{map[string]any{"url": "/"}},
 		"paths":   paths,
@@ -106,6 +106,7 @@ var forms = map[string]map[string]any{
 	"key_id":          {"type": "string", "pattern": "^k[0-9a-f]{32}$"},
 	"id":              {"type": "string", "pattern": "^[0-9a-f]{32}$"},
 	"name":            {"type": "string", "minLength": 1},
+	"after":           {"type": "integer", "minimum": 0},
 	"wait":            {"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`},
 	IdempotencyHeader: {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,64}$"},
 	"Last-Event-ID":   {"type": "string", "minLength": 1},
@@ -143,6 +144,7 @@ func responses(s *schemas, rt *route) map[string]any {
 		r := map[string]any{"description": http.StatusText(status), "headers": heads(rt.doc.heads[status])}
 		media := rt.doc.media
 		switch {
+		case status == http.StatusNoContent:
 		case media != "" && v != nil: // by Accept
 			r["content"] = map[string]any{media: map[string]any{"schema": rawSchema(media)}, "application/json": map[string]any{"schema": s.answer(v)}}
 		case media != "":
@@ -180,6 +182,7 @@ func responses(s *schemas, rt *route) map[string]any {
 var errorHeads = map[int]map[string]string{
 	401: {"WWW-Authenticate": "Bearer"},
 	426: {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"},
+	405: {"Allow": "the methods of the path"},
 	409: {"Retry-After": "seconds until the request may be made again, where that could help"},
 	429: {"Retry-After": "seconds until the request may be made again"},
 	503: {"Retry-After": "seconds until the request may be made again"},

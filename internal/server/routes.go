@@ -26,6 +26,15 @@ type route struct {
 // pattern is the route as http.ServeMux writes it.
 func (r *route) pattern() string { return r.method + " " + r.path }
 
+// Patterns are the patterns of all routes, and that of a request which has none.
+func Patterns() []string {
+	out := []string{noRoute}
+	for _, r := range routes() {
+		out = append(out, r.pattern())
+	}
+	return out
+}
+
 // noRoute is the pattern of a request that has none.
 const noRoute = "none"
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -13,6 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // IdempotencyHeader makes a submission that is sent twice one run.
@@ -71,23 +71,14 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 	return s.answer(w, code, run)
 }
 
-// wait is what the query says of waiting; there is nothing else that it may say.
+// wait is what the query says of waiting.
 func (s *Server) wait(r *request) (time.Duration, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return 0, refusal(api.CodeBadRequest, "the query cannot be read")
-	}
-	for name := range query {
-		if name != "wait" {
-			return 0, refusal(api.CodeBadRequest, "the query may say wait and nothing else")
-		}
-	}
-	values := query["wait"]
+	values := r.URL.Query()["wait"]
 	if len(values) == 0 {
 		return 0, nil
 	}
 	wait, err := time.ParseDuration(values[0])
-	if err != nil || wait < 0 || wait > s.o.MaxWait || len(values) > 1 {
+	if err != nil || wait < 0 || wait > s.o.MaxWait {
 		return 0, &api.ServiceError{Code: api.CodeBadField, Field: "wait", Message: "wait: must be one duration from 0s to " + s.o.MaxWait.String()}
 	}
 	return wait, nil
@@ -108,23 +99,28 @@ func (s *Server) runID(r *request) (string, error) {
 
 // enqueue puts a submission into the queue, if its client may.
 func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
-	if sub.Webhook != "" {
-		if err := s.mayHook(r, sub.Webhook); err != nil {
-			return err
-		}
-	}
 	program, err := json.Marshal(sub.Program)
 	if err != nil {
 		return err
 	}
 	source := s.o.Secret.Hash("program", string(program))
-	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Webhook: sub.Webhook, KeyID: r.client.KeyID, Source: source})
+	note, err := json.Marshal(executor.Note{Interactive: sub.Interactive, Source: source})
 	if err != nil {
+		return err
+	}
+	if err := s.sameBody(r, id, source, string(note), sub.Webhook); err != nil {
 		return err
 	}
 	place, err := s.o.Admission.Admit(r.Context(), r.client, admission.Request{ID: id, SourceHash: source, Bytes: int64(len(program) + len(note))})
 	if err != nil {
 		return err
+	}
+	if sub.Webhook != "" {
+		if err := s.hook(r, id, sub.Webhook); err != nil {
+			place.Refuse(context.WithoutCancel(r.Context()))
+			return err
+		}
+		defer s.o.Hooks.Follow(id)
 	}
 	err = s.o.Queue.Submit(r.Context(), queue.Job{ID: id, Client: r.client.ID, Program: program, Note: note})
 	place.Settle(context.WithoutCancel(r.Context()), err)
@@ -133,7 +129,7 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 		s.metrics.Accepted(sub.Language)
 		s.watch(id)
 	case errors.Is(err, queue.ErrExists):
-		return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+		return otherBody()
 	case errors.Is(err, queue.ErrBacklog):
 		e := refusal(api.CodeBacklog, "as many runs wait as may")
 		e.RetryAfterMS = 1000
@@ -144,15 +140,46 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	return err
 }
 
-// mayHook says whether a submission may name a webhook.
-func (s *Server) mayHook(r *request, url string) error {
+// sameBody refuses a submission whose Idempotency-Key came with another one before,
+// for as long as the run is kept.
+func (s *Server) sameBody(r *request, id string, parts ...string) error {
+	if r.Header.Get(IdempotencyHeader) == "" {
+		return nil
+	}
+	hash := s.o.Secret.Hash("submission", parts...)
+	_, err := s.bodies.Create(r.Context(), id, []byte(hash), s.o.Retention)
+	if !errors.Is(err, queue.ErrExists) {
+		return err
+	}
+	before, err := s.bodies.Get(r.Context(), id)
 	switch {
-	case s.o.Webhook == nil:
-		return &api.FieldError{Field: "webhook", Reason: "is not offered by this service"}
-	case r.client.KeyID == "":
+	case errors.Is(err, queue.ErrNotFound): // it ended at this moment
+		return nil
+	case err == nil && string(before.Data) != hash:
+		return otherBody()
+	}
+	return err
+}
+
+func otherBody() error {
+	return refusal(api.CodeConflict, "the %s was used for another submission", IdempotencyHeader)
+}
+
+// hook writes down that somebody is to be told of a run's end.
+func (s *Server) hook(r *request, id, url string) error {
+	if r.client.KeyID == "" {
 		return &api.FieldError{Field: "webhook", Reason: "is for those who have a key"}
 	}
-	return s.o.Webhook(url)
+	err := s.o.Hooks.Expect(r.Context(), webhook.Delivery{RunID: id, KeyID: r.client.KeyID, URL: url})
+	switch {
+	case errors.Is(err, webhook.ErrBusy):
+		e := refusal(api.CodeBusy, "too many webhooks are owed: in all, to this host, or for this key")
+		e.RetryAfterMS = 10_000
+		return e
+	case errors.Is(err, webhook.ErrOther):
+		return otherBody()
+	}
+	return err
 }
 
 // watch gives a run's place in flight back when it has ended, wherever it does.

@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"iter"
 	"log"
 	"log/slog"
 	"net"
@@ -27,10 +28,11 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 	"github.com/glovebox-dev/glovebox/web"
 )
 
-// Options of a Server. Queue, Box, Secret, Admission, Budget and Metrics are needed;
+// Options of a Server. Those up to Hooks are needed;
 // zero values of the others are the defaults.
 type Options struct {
 	Queue     *queue.Queue
@@ -39,10 +41,10 @@ type Options struct {
 	Admission *admission.Admission
 	// Budget has the memory of bodies.
 	Budget *budget.Budget
-	// Metrics gives the routes' patterns, which it has to know, what it counts by.
-	Metrics func(routes []string) *telemetry.Metrics
-	// Webhook says whether a URL may be told of ends; nil means that none may.
-	Webhook func(url string) error
+	// Metrics counts; its routes are [Patterns].
+	Metrics *telemetry.Metrics
+	// Hooks tells others of ends.
+	Hooks *webhook.Hooks
 	// Hosts are what a Host header may be, beside the address that is listened on and
 	// localhost with its port: NAME or NAME:PORT.
 	Hosts []string
@@ -53,6 +55,9 @@ type Options struct {
 	MaxBody int64
 	// MaxWait is the longest ?wait; zero means a minute.
 	MaxWait time.Duration
+	// HeadTimeout is how long the head of a request may take; zero means 5 s.
+	// BodyTimeout is how long a whole body may take; zero means 20 s.
+	HeadTimeout, BodyTimeout time.Duration
 	// MaxConns is how many connections are open at once; zero means 1024.
 	MaxConns int
 	// Slots, Backlog, InFlight, Sockets and Retention are told to clients.
@@ -70,8 +75,12 @@ type Options struct {
 	// Site is the pages; nil means those of the program.
 	Site *web.Site
 
-	source    source        // of streams; nil is the queue
-	heartbeat time.Duration // zero means 15 s
+	// StdinGrace is how long after the last owner's WebSocket of a run has gone the
+	// run's standard input ends; zero means ten seconds.
+	StdinGrace time.Duration
+
+	wrap      func(iter.Seq2[queue.Event, error]) iter.Seq2[queue.Event, error] // of what streams read; nil for nothing
+	heartbeat time.Duration                                                     // zero means 15 s
 }
 
 // Bounds of connections.
@@ -81,6 +90,7 @@ const (
 	idleTimeout = time.Minute
 	sendTimeout = 15 * time.Second // of one answer or message to a client who does not read
 	maxHead     = 16 << 10
+	sendBuffer  = 128 << 10 // bytes; the kernel takes twice as much
 )
 
 // Server answers requests. It is safe for concurrent use.
@@ -90,8 +100,10 @@ type Server struct {
 	mux       *http.ServeMux
 	names     names
 	metrics   *telemetry.Metrics
+	bodies    *queue.Bucket // hashes of submissions with an Idempotency-Key
 	watching  sync.WaitGroup
 	streaming streams
+	owners    owners
 	started   time.Time
 	draining  atomic.Bool
 	ctx       context.Context // of everything that waits
@@ -106,6 +118,15 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.MaxWait == 0 {
 		o.MaxWait = time.Minute
 	}
+	if o.Retention == 0 {
+		o.Retention = 24 * time.Hour
+	}
+	if o.HeadTimeout == 0 {
+		o.HeadTimeout = headTimeout
+	}
+	if o.BodyTimeout == 0 {
+		o.BodyTimeout = bodyTimeout
+	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 1024
 	}
@@ -115,25 +136,25 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.source == nil {
-		o.source = o.Queue.Events
+	if o.StdinGrace == 0 {
+		o.StdinGrace = 10 * time.Second
 	}
 	if o.heartbeat == 0 {
 		o.heartbeat = heartbeat
 	}
-	s := &Server{o: o, started: time.Now(), routes: slices.Concat(routes(), pageRoutes())}
+	s := &Server{o: o, started: time.Now(), routes: slices.Concat(routes(), pageRoutes()), metrics: o.Metrics}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	var err error
 	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {
 		return nil, err
 	}
 	s.mux = http.NewServeMux()
-	patterns := []string{noRoute}
 	for _, r := range s.routes {
-		patterns = append(patterns, r.pattern())
 		s.mux.Handle(r.pattern(), s.endpoint(r))
 	}
-	s.metrics = o.Metrics(patterns)
+	if s.bodies, err = o.Queue.Bucket(s.ctx, "submissions", queue.BucketOptions{TTL: s.o.Retention, MaxValue: 64}); err != nil {
+		return nil, err
+	}
 	waiting, err := o.Queue.Unfinished(s.ctx, "")
 	for _, j := range waiting {
 		s.watch(j.ID)
@@ -146,7 +167,7 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	var http1 http.Protocols // HTTP/2 would be a second parser of what strangers send
 	http1.SetHTTP1(true)
-	srv := &http.Server{Handler: s, Protocols: &http1, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
+	srv := &http.Server{Handler: s, Protocols: &http1, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: s.o.HeadTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	defer context.AfterFunc(s.ctx, func() { _ = srv.Close() })()
 	l = &limitListener{Listener: l, places: make(chan struct{}, s.o.MaxConns)}
@@ -166,6 +187,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 func (s *Server) Close() {
 	s.end()
 	s.streaming.close()
+	s.owners.close()
 	s.watching.Wait()
 }
 
@@ -181,6 +203,9 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	if err != nil {
 		<-l.places
 		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok { // by itself the kernel keeps up to 4 MiB for a client who does not read
+		_ = tcp.SetWriteBuffer(sendBuffer)
 	}
 	return &limitedConn{Conn: c, leave: func() { <-l.places }}, nil
 }

@@ -239,7 +239,7 @@ var general = map[string]string{
 }
 
 // common to HTTP, or of CORS, which the document's text describes.
-var plumbing = map[string]bool{"Date": true, "Content-Length": true, "Content-Type": true, "Connection": true, "Transfer-Encoding": true, "Vary": true}
+var plumbing = map[string]bool{"Date": true, "Content-Length": true, "Content-Type": true, "Connection": true, "Transfer-Encoding": true, "Vary": true, "X-Accel-Buffering": true}
 
 // conforms tells whether an answer is one that the document has.
 func conforms(doc *openapi3.T, route string, status int, head http.Header, body []byte) error {

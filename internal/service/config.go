@@ -12,6 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/server"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // FromConfig makes the options of a service that a configuration asks for. Listeners,
@@ -38,6 +39,7 @@ func FromConfig(c *config.Config, log *slog.Logger) (Options, error) {
 		},
 		Metrics: telemetry.Options{Password: string(c.MetricsPassword)},
 		Memory:  c.Memory,
+		Hooks:   webhook.Options{Allow: c.WebhookHosts, AllowAddresses: c.WebhookNetworks},
 		Server: server.Options{
 			Hosts: c.AllowHosts, Origins: c.AllowOrigins, MaxBody: c.MaxBody, MaxWait: c.MaxWait, MaxConns: c.Connections,
 			InFlight: c.InFlight, Sockets: c.Sockets, Retention: c.Retention,

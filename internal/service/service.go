@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
@@ -24,6 +22,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/server"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
 // Options of a service. Zero values are the defaults.
@@ -37,6 +36,8 @@ type Options struct {
 	Server server.Options
 	// Admission says who may do what; Queue, Secret and Log are filled in.
 	Admission admission.Options
+	// Hooks say which hosts may be told of ends; what the service itself makes is filled in.
+	Hooks webhook.Options
 	// Metrics say who may read them; the rest is filled in.
 	Metrics telemetry.Options
 	// Budget is what all of it may use together; nil means what the machine has, of which
@@ -57,6 +58,7 @@ type Service struct {
 	box       *glovebox.Box
 	admission *admission.Admission
 	metrics   *telemetry.Metrics
+	hooks     *webhook.Hooks
 	executor  *executor.Executor
 	server    *server.Server
 	opened    chan struct{} // closed when all of these are there, or Open has failed
@@ -76,6 +78,11 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	s.defaults()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
+	}
+	if s.o.Budget == nil {
+		if s.o.Budget, err = machine(o.Dir, o.Memory); err != nil {
+			return nil, err
+		}
 	}
 	q := o.Queue
 	q.MaxJobs, q.Log, q.Settled = s.o.Slots+s.o.Backlog, s.o.Log, s.settled
@@ -98,7 +105,21 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if s.admission, err = admission.Open(ctx, a); err != nil {
 		return nil, err
 	}
+	s.metrics = telemetry.New(s.measured())
+	if s.hooks, err = webhook.New(ctx, s.hooking(secret)); err != nil {
+		return nil, err
+	}
 	return s, s.serve(secret)
+}
+
+func (s *Service) hooking(secret *credential.Secret) webhook.Options {
+	h := s.o.Hooks
+	h.Queue, h.Secret, h.Log, h.Observe = s.queue, secret, s.o.Log, s.metrics.Webhook
+	h.Active = func(ctx context.Context, id string) bool {
+		_, err := s.admission.Key(ctx, admission.Client{Kind: admission.KeyHolder, ID: "key-" + id, KeyID: id})
+		return err == nil
+	}
+	return h
 }
 
 func (s *Service) defaults() {
@@ -111,15 +132,13 @@ func (s *Service) defaults() {
 	if s.o.Log == nil {
 		s.o.Log = slog.New(slog.DiscardHandler)
 	}
-	if s.o.Budget == nil {
-		s.o.Budget = machine(s.o.Memory)
-	}
 }
 
 // serve answers the listeners, and then begins with what waits.
 func (s *Service) serve(secret *credential.Secret) (err error) {
 	o := s.o.Server
-	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.measure
+	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.metrics
+	o.Hooks = s.hooks
 	o.Slots, o.Backlog, o.Running = s.o.Slots, s.o.Backlog, s.running
 	o.Ceilings, o.Warnings = s.o.Box.MaxLimits, s.Warnings()
 	var addrs []net.Addr
@@ -140,10 +159,10 @@ func (s *Service) serve(secret *credential.Secret) (err error) {
 	return nil
 }
 
-// measure makes the metrics, when the routes are known.
-func (s *Service) measure(routes []string) *telemetry.Metrics {
+// measured says what the metrics are of.
+func (s *Service) measured() telemetry.Options {
 	o := s.o.Metrics
-	o.Routes, o.Version = routes, s.o.Server.Version
+	o.Routes, o.Version = server.Patterns(), s.o.Server.Version
 	for _, l := range s.box.Languages(context.Background(), false) {
 		o.Languages = append(o.Languages, l.Name)
 	}
@@ -151,8 +170,7 @@ func (s *Service) measure(routes []string) *telemetry.Metrics {
 		Running: s.running, Slots: func() int { return s.o.Slots }, Backlog: func() int { return s.o.Slots + s.o.Backlog },
 		Ready: func() bool { return s.queue.Err() == nil },
 	}
-	s.metrics = telemetry.New(o)
-	return s.metrics
+	return o
 }
 
 func (s *Service) running() int {
@@ -227,7 +245,7 @@ func (s *Service) Drain(ctx context.Context) error {
 func (s *Service) Close() error {
 	var errs []error
 	if s.executor != nil {
-		s.executor.Stop()
+		s.executor.Quit()
 	}
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
@@ -242,6 +260,11 @@ func (s *Service) Close() error {
 		_ = l.Close()
 	}
 	s.serving.Wait()
+	if s.hooks != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), step)
+		s.hooks.Close(ctx)
+		cancel()
+	}
 	if s.admission != nil {
 		s.admission.Close()
 	}
@@ -251,16 +274,15 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
-// machine is a budget of what this machine has: this much of its memory, or all but a
+// machine is a budget of what this process may use: this much memory, or all but a
 // tenth, which is for the system and the service itself.
-func machine(memory int64) *budget.Budget {
-	if memory == 0 {
-		var si unix.Sysinfo_t
-		_ = unix.Sysinfo(&si)
-		memory = int64(si.Totalram) * int64(si.Unit) / 10 * 9
+func machine(dir string, memory int64) (*budget.Budget, error) {
+	total, err := budget.Machine(dir)
+	if err != nil {
+		return nil, err
 	}
-	var files unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files)
-	total := budget.Amount{Memory: memory, Processes: 1 << 15, Descriptors: int64(min(files.Cur, 1<<20)), Disk: 1 << 40}
-	return budget.New(total, budget.Amount{Memory: total.Memory / 20, Descriptors: total.Descriptors / 20})
+	if total.Memory = total.Memory / 10 * 9; memory != 0 {
+		total.Memory = memory
+	}
+	return budget.New(total, total.Part(1, 20)), nil
 }

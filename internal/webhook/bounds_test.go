@@ -71,9 +71,9 @@ func TestTries(t *testing.T) {
 // proves part of H-68
 func TestReflector(t *testing.T) {
 	r := newReceiver(t, nil)
-	w := newWorld(t, r, Options{MaxPending: 1000, PerMinute: 120})
-	start, busy, queued := time.Now(), 0, 0
-	end := func() { w.finish(w.take(), api.Result{Verdict: api.OK}) }
+	var clock atomic.Int64
+	w := newWorld(t, r, Options{MaxPending: 1000, PerMinute: 120, Now: func() time.Time { return time.Unix(1e9, clock.Load()) }})
+	busy, queued := 0, 0
 	for range 10_000 {
 		d := newDelivery(r.url())
 		switch err := w.h.Expect(t.Context(), d); {
@@ -81,17 +81,31 @@ func TestReflector(t *testing.T) {
 			queued++
 			must(t, w.q.Submit(t.Context(), queue.Job{ID: d.RunID, Client: "c", Program: []byte("{}")}))
 			w.h.Follow(d.RunID)
-			end()
+			w.finish(w.take(), api.Result{Verdict: api.OK})
 		case errors.Is(err, ErrBusy):
 			busy++
 		default:
 			t.Fatal(err)
 		}
 	}
-	took := time.Since(start)
-	most := 20 + 2*int(took.Seconds()+1) // burst, and two a second
-	if got := len(r.requests()); got > most || busy+queued != 10_000 || queued > 100+most || queued < 100 {
-		t.Errorf("%d requests in %v, %d taken, %d refused", got, took, queued, busy)
+	if busy+queued != 10_000 || queued < 100 || queued > 120 {
+		t.Errorf("%d taken, %d refused", queued, busy)
+	}
+	sent := 0
+	for _, more := range []int{20, 2, 2, 20} { // what may come at once, then two a second
+		for n := 0; n < more; {
+			if w.next() == Delivered {
+				n++
+			}
+		}
+		if w.h.begin(); len(r.requests()) != sent+more {
+			t.Fatalf("%d requests, want %d more than %d", len(r.requests()), more, sent)
+		}
+		sent += more
+		if clock.Add(int64(time.Second)); more == 2 && sent == 24 {
+			clock.Add(int64(time.Hour))
+		}
+		w.h.ring()
 	}
 	w.h.mu.Lock()
 	items, keys, hosts := len(w.h.items), len(w.h.keys), len(w.h.hosts)
@@ -166,6 +180,14 @@ func TestInFlight(t *testing.T) {
 	})
 	w := newWorld(t, slow, Options{PerMinute: 60_000, InFlight: 8, PerHost: 3, PerKey: 2, Allow: []string{slow.host(), "127.0.0.1:" + slow.port()}})
 	one := credential.KeyID.New()
+	delivered := func(n int) {
+		t.Helper()
+		for n > 0 {
+			if w.next() == Delivered {
+				n--
+			}
+		}
+	}
 	send := func(key, url string) {
 		w.submit(Delivery{RunID: credential.Run.New(), KeyID: key, URL: url})
 		w.finish(w.take(), api.Result{Verdict: api.OK})
@@ -177,20 +199,21 @@ func TestInFlight(t *testing.T) {
 	<-slow.came
 	send(credential.KeyID.New(), "https://"+slow.host()+"/quick")
 	send(credential.KeyID.New(), "https://127.0.0.1:"+slow.port()+"/quick")
-	for n := 0; n < 2; {
-		if w.next() == Delivered {
-			n++
-		}
-	}
+	delivered(2)
 	if now.Load() != 2 {
 		t.Errorf("%d of one key at a time", now.Load())
 	}
-	close(release)
-	for n := 0; n < 6; {
-		if w.next() == Delivered {
-			n++
-		}
+	for range 3 {
+		send(credential.KeyID.New(), "https://"+slow.host()+"/slow")
 	}
+	send(credential.KeyID.New(), "https://127.0.0.1:"+slow.port()+"/quick")
+	delivered(1)
+	w.h.begin()
+	if most.Load() > 4 || now.Load() != 3 { // the fourth is the quick one
+		t.Errorf("%d, at most %d, of one host at a time", now.Load(), most.Load())
+	}
+	close(release)
+	delivered(9)
 	if most.Load() > 4 {
 		t.Errorf("%d at a time", most.Load())
 	}

@@ -164,9 +164,7 @@ func (h *Hooks) write(ctx context.Context, i *item, d Delivery) (old bool, err e
 			return false, err
 		case r.Key != d.KeyID || r.URL != d.URL && r.Ended == "":
 			return false, ErrOther
-		case r.Ended != "":
-			return true, nil
-		case r.Tries > 0: // another instance is at it
+		case r.Ended != "", r.Tries > 0: // it has been told of, or another instance is at it
 			return true, nil
 		}
 		// A new revision keeps whoever finds that the run was not accepted from dropping it.
@@ -336,11 +334,11 @@ func (h *Hooks) after(n int, began time.Time) time.Time {
 	return now.Add(pause)
 }
 
-// end writes that nothing is owed any more. The record stays as long as the run's
+// end writes that nothing is owed any more, in a record without a URL. It stays as long as the run's
 // own, so that a submission that is repeated is not told of twice.
 func (h *Hooks) end(r record, run string, rev uint64, outcome string) {
 	h.o.Observe(outcome)
-	r.URL, r.Ended = "", outcome
+	r.Ended = outcome
 	data, err := json.Marshal(r)
 	if err == nil {
 		_, err = h.bucket.Update(h.ctx, run, data, rev, 0)

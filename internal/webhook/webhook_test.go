@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 	must(t, err)
 	must(t, json.Unmarshal(text, &forms))
 	for _, f := range append(forms.Block,
-		"", "http://hooks.example.com/", "https://hooks.example.com:444/", "https://hooks.example.com:80/", "https://other.example.com/", "https://example.com/",
+		"", "http://hooks.example.com/", "http://hooks.example.com:443/", "http://hooks.example.com:8443/", "https://hooks.example.com:444/", "https://hooks.example.com:80/", "https://other.example.com/", "https://example.com/",
 		"https://xhooks.example.com/", "https://a.hooks.example.com/", "https://hooks.example.com./", "https://HOOKS.example.com/", "https://hooks.example.com@evil.test/",
 		"https://evil.test/hooks.example.com", "https://hooks.example.com/#x", "https://u:p@hooks.example.com/", "https://hooks.example.com/a/../b", "https://8.8.8.9/",
 		"https://[::ffff:8.8.8.8]/", "https://134744072/", "https://0x8.8.8.8/", "https://8.8.2056/", "https://hooks.example.com/"+strings.Repeat("a", MaxURL),
