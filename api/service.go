@@ -56,7 +56,8 @@ func ArtifactPath(id, name string) string {
 
 // Frame is one message of a run's WebSocket, and the data of one server-sent event.
 // Its Type is "queued" (Position), "compiling", "started", one of an [Event], or
-// "error" (Code, Message), which says why the stream ends before the run.
+// "error" (Code, Message), which says why the stream ends before the run, or why a
+// message of the client was refused. See docs/streams.md.
 type Frame struct {
 	Event
 	// Seq is the frame's number among those of its run, growing, with gaps. A stream

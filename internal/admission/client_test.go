@@ -35,8 +35,9 @@ func TestAddresses(t *testing.T) {
 		return fmt.Sprintf("[2001:db8:1:2:%x:%x:%x:%x]:443", i*7919%65536, i%65536, i/65536, i*31%65536)
 	}
 	ids, all := map[string]int{}, map[string]bool{}
+	r := request("")
 	for i := range count {
-		r := request(address(i))
+		r.RemoteAddr = address(i)
 		ids[a.anonymous(a.address(r)).ID]++
 		all[exact.anonymous(exact.address(r)).ID] = true
 	}

@@ -14,7 +14,7 @@ import (
 // How much is asked for at once.
 const (
 	batchMessages = 64
-	batchBytes    = 1 << 20
+	batchBytes    = 128 << 10 // a reader who is slow holds so much
 )
 
 // scan reads the messages on a subject from a number on, in order, and ends without

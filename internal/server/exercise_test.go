@@ -34,6 +34,10 @@ var exercises = map[string]func(*testing.T, *site) *answer{
 	"GET /v1/runs/{id}/events": func(t *testing.T, s *site) *answer {
 		return s.ask(t, "GET", "/v1/runs/"+s.ended(t).ID+"/events", nil)
 	},
+	"GET /v1/runs/{id}/stream": func(t *testing.T, s *site) *answer {
+		return s.ask(t, "GET", "/v1/runs/"+s.ended(t).ID+"/stream", nil,
+			"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAECAwQFBgcICQoLDA0ODw==")
+	},
 	"POST /v1/runs/{id}/stdin": func(t *testing.T, s *site) *answer {
 		run := s.cat(t)
 		return s.ask(t, "POST", "/v1/runs/"+run.ID+"/stdin", api.StdinBody{Data: "x", Close: true}, server.OwnerHeader, run.OwnerToken)

@@ -1,16 +1,15 @@
 package server
 
 import (
-	"context"
 	"iter"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/queue"
 )
 
-// SetSource has streams take their events from somewhere else than the queue.
-func SetSource(o *Options, f func(ctx context.Context, run string, after uint64) iter.Seq2[queue.Event, error]) {
-	o.source = f
+// WrapSource has streams take the queue's events through something.
+func WrapSource(o *Options, f func(iter.Seq2[queue.Event, error]) iter.Seq2[queue.Event, error]) {
+	o.wrap = f
 }
 
 // SetHeartbeat has streams show signs of life so often.

@@ -11,10 +11,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"iter"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
 	"github.com/glovebox-dev/glovebox/internal/webhook"
+	"github.com/glovebox-dev/glovebox/web"
 )
 
 // Options of a Server. Those up to Hooks are needed;
@@ -40,6 +43,8 @@ type Options struct {
 	Budget *budget.Budget
 	// Metrics counts; its routes are [Patterns].
 	Metrics *telemetry.Metrics
+	// Audit is the log of who did what.
+	Audit *telemetry.Audit
 	// Hooks tells others of ends.
 	Hooks *webhook.Hooks
 	// Hosts are what a Host header may be, beside the address that is listened on and
@@ -69,9 +74,15 @@ type Options struct {
 	Log *slog.Logger
 	// Version is what the service says of itself.
 	Version string
+	// Site is the pages; nil means those of the program.
+	Site *web.Site
 
-	source    source        // of streams; nil is the queue
-	heartbeat time.Duration // zero means 15 s
+	// StdinGrace is how long after the last owner's WebSocket of a run has gone the
+	// run's standard input ends; zero means ten seconds.
+	StdinGrace time.Duration
+
+	wrap      func(iter.Seq2[queue.Event, error]) iter.Seq2[queue.Event, error] // of what streams read; nil for nothing
+	heartbeat time.Duration                                                     // zero means 15 s
 }
 
 // Bounds of connections.
@@ -81,6 +92,7 @@ const (
 	idleTimeout = time.Minute
 	sendTimeout = 15 * time.Second // of one answer or message to a client who does not read
 	maxHead     = 16 << 10
+	sendBuffer  = 128 << 10 // bytes; the kernel takes twice as much
 )
 
 // Server answers requests. It is safe for concurrent use.
@@ -93,6 +105,7 @@ type Server struct {
 	bodies    *queue.Bucket // hashes of submissions with an Idempotency-Key
 	watching  sync.WaitGroup
 	streaming streams
+	owners    owners
 	started   time.Time
 	draining  atomic.Bool
 	ctx       context.Context // of everything that waits
@@ -119,16 +132,19 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = 1024
 	}
+	if o.Site == nil {
+		o.Site = web.Default()
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.source == nil {
-		o.source = o.Queue.Events
+	if o.StdinGrace == 0 {
+		o.StdinGrace = 10 * time.Second
 	}
 	if o.heartbeat == 0 {
 		o.heartbeat = heartbeat
 	}
-	s := &Server{o: o, started: time.Now(), routes: routes(), metrics: o.Metrics}
+	s := &Server{o: o, started: time.Now(), routes: slices.Concat(routes(), pageRoutes()), metrics: o.Metrics}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	var err error
 	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {
@@ -173,6 +189,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 func (s *Server) Close() {
 	s.end()
 	s.streaming.close()
+	s.owners.close()
 	s.watching.Wait()
 }
 
@@ -188,6 +205,9 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	if err != nil {
 		<-l.places
 		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok { // by itself the kernel keeps up to 4 MiB for a client who does not read
+		_ = tcp.SetWriteBuffer(sendBuffer)
 	}
 	return &limitedConn{Conn: c, leave: func() { <-l.places }}, nil
 }

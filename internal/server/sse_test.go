@@ -88,7 +88,7 @@ func TestEventsResumeForms(t *testing.T) {
 	foreign := p.events(longer.ID).all()
 	path := "/v1/runs/" + run.ID + "/events"
 	for _, id := range []string{"", "*", ">", "01", "+1", "-1", "1 2", " ", "1.0", "0x1", "1e0", "²", "18446744073709551616", "ev." + run.ID, run.ID, longer.ID + ".1", foreign[len(foreign)-1].id} {
-		if code, text := p.ask("GET", path, nil, "Last-Event-ID", id); code != 400 || !strings.Contains(text, `"bad_request"`) {
+		if code, text := p.ask("GET", path, nil, "Last-Event-ID", id); code != 400 || !strings.Contains(text, `"bad_field"`) {
 			t.Errorf("Last-Event-ID %q: %d %s", id, code, text)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -36,6 +35,11 @@ func streamRoutes() []*route {
 			params: []param{{"Last-Event-ID", "header", "the number of the last event that is known; stronger than after"}, after},
 			media:  "text/event-stream", answers: map[int]any{200: nil, 204: nil}, sends: api.Frame{},
 			codes: []api.Code{api.CodeBadField}}},
+		{method: "GET", path: "/v1/runs/{id}/stream", handle: (*Server).socket, streams: true, doc: doc{
+			id: "streamRun", summary: "What happens to a run, over a WebSocket that can control it",
+			text:   "The server sends a Frame a message: everything from the start or after a number, until finished. The client may send a ClientFrame a message, the owner's token first.",
+			heads:  map[int]map[string]string{101: {"Upgrade": "websocket", "Sec-WebSocket-Accept": "what RFC 6455 makes of the key"}},
+			params: []param{after}, answers: map[int]any{101: nil}, sends: api.Frame{}, takes: api.ClientFrame{}, codes: []api.Code{api.CodeUpgrade, api.CodeBadField}}},
 	}
 }
 
@@ -143,9 +147,6 @@ func (l oneLine) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// source is where the events of a run come from, those behind a number.
-type source func(ctx context.Context, run string, after uint64) iter.Seq2[queue.Event, error]
-
 // follow are the frames of a run behind a number: where it stands in the queue while
 // it waits, its events as they are stored and as they come, and signs of life. Nothing
 // is kept for a reader who is slow. An error is the last thing that comes.
@@ -157,10 +158,14 @@ func (s *Server) follow(ctx context.Context, run string, after uint64) iter.Seq2
 			err error
 		}
 		items := make(chan item)
+		events := s.o.Queue.Events(ctx, run, after)
+		if s.o.wrap != nil {
+			events = s.o.wrap(events)
+		}
 		var reading sync.WaitGroup
 		reading.Go(func() {
 			defer close(items)
-			for e, err := range s.o.source(ctx, run, after) {
+			for e, err := range events {
 				select {
 				case items <- item{e, err}:
 				case <-ctx.Done():
@@ -230,32 +235,22 @@ func (p *place) look(ctx context.Context) (frame, error) {
 	return makeFrame(api.Frame{Event: api.Event{Type: "queued"}, Position: &st.Position}), nil
 }
 
-// parseSeq reads the number of a frame: decimal, in its one form.
-func parseSeq(s string) (uint64, error) {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || strconv.FormatUint(n, 10) != s {
-		return 0, refusal(api.CodeBadRequest, "that is not the number of a frame of this run")
-	}
-	return n, nil
+// badSeq refuses what is no number of a frame of this run.
+func badSeq(field string) error {
+	return &api.FieldError{Field: field, Reason: "must be the number of a frame of this run"}
 }
 
-// after is where a stream begins, and whether nothing can follow.
+// after is where a stream begins, and whether nothing can follow. A number is decimal,
+// in its one form, and one that the run has given out.
 func (s *Server) after(r *request, header string) (after uint64, over bool, err error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return 0, false, refusal(api.CodeBadRequest, "the query cannot be read")
+	field, values := "after", r.URL.Query()["after"] // it was judged
+	if all := r.Header.Values(header); header != "" && len(all) > 0 {
+		field, values = header, all
 	}
-	for name, values := range query {
-		if name != "after" || len(values) > 1 {
-			return 0, false, refusal(api.CodeBadRequest, "the query may say after, once, and nothing else")
-		}
-		if after, err = parseSeq(values[0]); err != nil {
-			return 0, false, err
-		}
-	}
-	if values := r.Header.Values(header); header != "" && len(values) > 0 {
-		if after, err = parseSeq(values[0]); err != nil || len(values) > 1 {
-			return 0, false, refusal(api.CodeBadRequest, "%s is not the number of an event of this run", header)
+	if len(values) > 0 {
+		after, err = strconv.ParseUint(values[0], 10, 64)
+		if err != nil || len(values) > 1 || strconv.FormatUint(after, 10) != values[0] {
+			return 0, false, badSeq(field)
 		}
 	}
 	last, final, err := s.o.Queue.Last(r.Context(), r.run)
@@ -263,7 +258,7 @@ func (s *Server) after(r *request, header string) (after uint64, over bool, err 
 		return 0, false, err
 	}
 	if after > last {
-		return 0, false, refusal(api.CodeBadRequest, "this run has no frame of the number %d", after)
+		return 0, false, badSeq(field)
 	}
 	return after, final && after == last, nil
 }
