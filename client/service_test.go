@@ -15,8 +15,6 @@ import (
 )
 
 // A program runs, and what it left is fetched by its digest.
-//
-// proves part of X-04
 func TestRunAsRoot(t *testing.T) {
 	_, url := open(t, service.Options{})
 	c := dial(t, client.Options{URL: url})

@@ -111,7 +111,7 @@ func TestRemoteReaderGoneAsRoot(t *testing.T) {
 // A service that is killed and starts again leaves nobody without a result: what had
 // begun is interrupted, what had not runs, once, and no program starts twice.
 //
-// proves part of X-07
+// proves part of H-50
 func TestRemoteKilledAsRoot(t *testing.T) {
 	l, addr := free(t)
 	l.Close()
