@@ -153,6 +153,8 @@ examples/multitenant: agent agent/store
 examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
 examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
 examples/sharedbudget: . agent js
+examples/remote:     api client
+tests examples/remote: internal/service
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
 bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
