@@ -110,6 +110,7 @@ internal/admission:  api internal/credential internal/queue
 tests internal/admission: github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
+tests internal/service: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
 internal/server:     github.com/coder/websocket
@@ -142,7 +143,7 @@ internal/telemetry:  github.com/prometheus/client_golang/... github.com/promethe
 tests internal/telemetry: github.com/prometheus/common/model
 internal/webhook:    api internal/credential internal/egress internal/queue internal/strictjson
 tests internal/webhook: internal/telemetry
-tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
+tests cmd/glovebox:  internal/credential github.com/modelcontextprotocol/go-sdk/mcp
 tests .:             agent agent/store js preflight
 examples/tour:       api
 examples/codemode:   agent
