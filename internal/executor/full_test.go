@@ -57,7 +57,7 @@ func TestObjectsFull(t *testing.T) {
 func TestEventsFull(t *testing.T) {
 	q := openQueue(t, queue.Options{MaxBytes: 64 << 20})
 	taken, goOn := make(chan struct{}, 9), make(chan struct{})
-	start(t, q, Options{Slots: 1, Taken: func(j queue.Job) {
+	start(t, q, Options{Slots: 1, Taken: func(j queue.Job, _ int, _ Note) {
 		if j.ID == "held" {
 			close(taken)
 			<-goOn
