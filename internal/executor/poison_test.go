@@ -78,7 +78,7 @@ func dies(said string) error {
 	if err := submitAll(ctx, q); err != nil {
 		return err
 	}
-	if at == "prints" {
+	if st, err := q.Status(ctx, poison); err == nil && st.State != queue.Finished && at == "prints" {
 		go func() {
 			for e := range q.Events(ctx, poison, 0) {
 				if e.Type == "chunk" {
