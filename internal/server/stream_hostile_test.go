@@ -291,7 +291,7 @@ func reset(t *testing.T, c net.Conn) {
 // ends with its whole tree by its wall limit; then its slot is free.
 //
 // proves part of X-16 X-17
-func TestStreamClientGoneRunGoesOn(t *testing.T) {
+func TestStreamClientGoneRunGoesOnAsRoot(t *testing.T) {
 	p := openPlace(t, func(o *service.Options) { o.Slots = 1 })
 	sub := api.Submission{Program: glovebox.Program{Language: "bash", Source: "echo begun\nsleep 60 & sleep 60\n", Limits: glovebox.Limits{WallMS: 4000}}}
 	run := p.submit("", sub)
@@ -373,7 +373,7 @@ func frame(t *testing.T, f api.ClientFrame) []byte {
 // such clients. A program that heeds no end of input has its wall limit.
 //
 // proves part of X-16 X-25
-func TestStreamOwnerGoneInputEnds(t *testing.T) {
+func TestStreamOwnerGoneInputEndsAsRoot(t *testing.T) {
 	const grace = 700 * time.Millisecond
 	p := openPlace(t, func(o *service.Options) { o.Server.StdinGrace = grace })
 	for name, leave := range map[string]func(net.Conn){
@@ -430,10 +430,12 @@ func TestStreamOwnerGoneInputEnds(t *testing.T) {
 //
 // proves part of X-16 X-09
 func TestStreamClientsGoneLeaveNothing(t *testing.T) {
-	leaks := goleak.IgnoreCurrent()
-	p := openPlace(t, func(o *service.Options) { o.Admission.SocketsPerRun, o.Admission.SocketsPerClient = 200, 200 })
-	run := p.submit("", command("/bin/sleep", "50"))
-	first := p.dial(run.ID)
+	leaks, fd0 := goleak.IgnoreCurrent(), descriptors(t)
+	p := openPlace(t, func(o *service.Options) {
+		o.Slots, o.Admission.SocketsPerRun, o.Admission.SocketsPerClient = 1, 200, 200
+	})
+	holder, run := p.submit("", command("/bin/sleep", "50")), p.submit("", command("/bin/sleep", "50"))
+	first := p.dial(holder.ID)
 	first.until("stats")
 	_ = first.conn.CloseNow()
 	soon(t, "the first is gone", 2*time.Second, func() bool { return p.gauge("streams_open") == 0 })
@@ -446,7 +448,7 @@ func TestStreamClientsGoneLeaveNothing(t *testing.T) {
 			at, lines = "/v1/runs/"+run.ID+"/events", []string{"Host: SELF"}
 		}
 		c, in := p.raw(at, lines...)
-		awaitText(t, in, `"started"`)
+		awaitText(t, in, `"queued"`) // nothing is written to him now that could find out
 		open = append(open, c)
 	}
 	if n := p.gauge("streams_open"); n != 120 {
@@ -460,11 +462,17 @@ func TestStreamClientsGoneLeaveNothing(t *testing.T) {
 		}
 	}
 	soon(t, "no stream is left", 2*time.Second, func() bool { return p.gauge("streams_open") == 0 })
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d goroutines, %d before; %d descriptors, %d before", runtime.NumGoroutine(), go1, descriptors(t), fd1)
+		}
+	}()
 	soon(t, "goroutines and descriptors are as before", 5*time.Second, func() bool {
 		p.http.CloseIdleConnections()
-		return runtime.NumGoroutine() <= go1+4 && descriptors(t) <= fd1+2
+		return runtime.NumGoroutine() <= go1+20 && descriptors(t) <= fd1+20 // of 480 and 120; the store has its own
 	})
 	p.close()
+	soon(t, "descriptors are as before the service", 5*time.Second, func() bool { return descriptors(t) <= fd0 })
 	if err := goleak.Find(leaks); err != nil {
 		t.Error(err)
 	}
@@ -482,7 +490,7 @@ func descriptors(t *testing.T) int {
 // A hundred clients watch one run, half of each kind, and each sees all of it in order.
 //
 // proves part of X-16
-func TestStreamHundredWatchers(t *testing.T) {
+func TestStreamHundredWatchersAsRoot(t *testing.T) {
 	p := openPlace(t, func(o *service.Options) { o.Admission.SocketsPerRun, o.Admission.SocketsPerClient = 100, 100 })
 	sub := python("import time\nfor i in range(300): print(i, flush=True); time.sleep(0.005)\n")
 	sub.Limits.WallMS = 50_000
@@ -547,7 +555,7 @@ func TestStreamShares(t *testing.T) {
 // clients who do not read.
 //
 // proves part of X-16
-func TestStreamShutdown(t *testing.T) {
+func TestStreamShutdownAsRoot(t *testing.T) {
 	p := openPlace(t, func(o *service.Options) { o.Slots = 1 })
 	p.submit("", command("/bin/sleep", "50"))
 	waits := p.submit("", command("/bin/sleep", "50"))
@@ -584,7 +592,7 @@ func TestStreamShutdown(t *testing.T) {
 // A client who answers no ping is gone; one who does is kept.
 //
 // proves part of X-16
-func TestStreamPing(t *testing.T) {
+func TestStreamPingAsRoot(t *testing.T) {
 	p := openPlace(t, func(o *service.Options) { server.SetHeartbeat(&o.Server, 300*time.Millisecond) })
 	run := p.submit("", command("/bin/sleep", "4"))
 	alive := p.dial(run.ID)

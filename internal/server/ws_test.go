@@ -52,7 +52,7 @@ func TestSocketReplayAndResume(t *testing.T) {
 // ends while the handshake is made.
 //
 // proves part of X-16
-func TestSocketFastFinish(t *testing.T) {
+func TestSocketFastFinishAsRoot(t *testing.T) {
 	p := openPlace(t, func(o *service.Options) { o.Admission.SocketsPerClient = 300 })
 	for i := range 300 {
 		wait := "?wait=20s"
@@ -109,7 +109,7 @@ func TestSocketInteractive(t *testing.T) {
 // order.
 //
 // proves part of X-16
-func TestSocketInputInOrder(t *testing.T) {
+func TestSocketInputInOrderAsRoot(t *testing.T) {
 	p := openPlace(t, nil)
 	sub := python("import sys, time, hashlib\ntime.sleep(1)\ndata = sys.stdin.buffer.read()\nprint(len(data), hashlib.sha256(data).hexdigest())\n")
 	sub.Interactive = true
@@ -266,7 +266,7 @@ func TestSocketInputRefused(t *testing.T) {
 // A flood of messages is slowed down, and the socket lives on.
 //
 // proves part of X-16
-func TestSocketRate(t *testing.T) {
+func TestSocketRateAsRoot(t *testing.T) {
 	p := openPlace(t, nil)
 	sub := command("/usr/bin/wc", "-c")
 	sub.Interactive = true
