@@ -21,7 +21,7 @@ TOOLCHAIN := $(shell sed -n 's/^toolchain //p' go.mod)
 export GOTOOLCHAIN := $(shell GOTOOLCHAIN=$(TOOLCHAIN) $(GO) version >/dev/null 2>&1 && echo $(TOOLCHAIN) || echo local)
 
 BUILD  = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w"
-STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell $(GO) env GOVERSION)
+STATIC = .cache/staticcheck-$(STATICCHECK)-$(shell GOTOOLCHAIN=$(GOTOOLCHAIN) $(GO) env GOVERSION)
 
 .DEFAULT_GOAL = help
 

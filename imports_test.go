@@ -110,11 +110,22 @@ internal/admission:  api internal/credential internal/queue
 tests internal/admission: github.com/nats-io/nats-server/v2/server
 tests agent/store/...: agent/store internal/testenv/storetest
 tests agent/store/natskv: github.com/nats-io/nats-server/v2/server
+tests internal/service: github.com/nats-io/nats-server/v2/server
 tests .:             agent
 internal/executor:   . api internal/queue internal/strictjson golang.org/x/sys/...
 internal/server:     github.com/coder/websocket
 internal/server:     . api gate internal/admission internal/budget internal/credential internal/executor internal/queue internal/strictjson internal/telemetry internal/webhook golang.org/x/sys/...
 internal/service:    . api internal/admission internal/budget internal/credential internal/executor internal/queue internal/server internal/strictjson internal/telemetry internal/webhook golang.org/x/sys/...
+internal/server:     . api gate internal/admission internal/budget internal/credential internal/executor internal/queue internal/strictjson internal/telemetry golang.org/x/sys/...
+tests internal/server: internal/service
+internal/service:    . api internal/admission internal/budget internal/credential internal/executor internal/queue internal/server internal/strictjson internal/telemetry golang.org/x/sys/...
+internal/server:     . api gate internal/credential internal/executor internal/queue internal/strictjson golang.org/x/sys/...
+internal/server:     internal/picture web
+internal/picture:    golang.org/x/image/webp
+web:
+internal/browser:    internal/server internal/service web github.com/chromedp/...
+web/bundle:          github.com/evanw/esbuild/pkg/api
+internal/service:    . api internal/credential internal/executor internal/queue internal/server
 internal/service:    internal/config internal/ownfile
 tests internal/server: internal/service github.com/getkin/kin-openapi/...
 # Programs on a service; it runs on every system, and runs nothing itself.
@@ -122,22 +133,18 @@ client:              api internal/strictjson
 tests client:        internal/service internal/queue internal/server
 never client:        os/exec unsafe
 internal/mcpserver:  . agent agent/store api gate js preflight internal/strictjson internal/termtext
-internal/mcpserver:  github.com/modelcontextprotocol/go-sdk/... golang.org/x/image/webp golang.org/x/sys/...
+internal/mcpserver:  internal/picture github.com/modelcontextprotocol/go-sdk/... golang.org/x/sys/...
 tests internal/mcpserver: github.com/google/jsonschema-go/...
-cmd/glovebox:        agent internal/mcpserver internal/config internal/ownfile internal/units
-cmd/glovebox:        internal/queue internal/service github.com/coreos/go-systemd/v22/...
-internal/telemetry:  api internal/credential golang.org/x/sys/...
+cmd/glovebox:        . agent api client gate languages redteam js preflight
+cmd/glovebox:        internal/config internal/mcpserver internal/ownfile internal/queue internal/service internal/strictjson internal/termtext internal/units
+cmd/glovebox:        github.com/coreos/go-systemd/v22/... github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys/... golang.org/x/term
+internal/telemetry:  api internal/credential internal/strictjson golang.org/x/sys/...
 internal/telemetry:  github.com/prometheus/client_golang/... github.com/prometheus/client_model/go github.com/prometheus/common/expfmt
 tests internal/telemetry: github.com/prometheus/common/model
 internal/webhook:    api internal/credential internal/egress internal/queue internal/strictjson
 tests internal/webhook: internal/telemetry
-cmd/glovebox:        agent internal/mcpserver
-tests cmd/glovebox:  github.com/modelcontextprotocol/go-sdk/mcp
-cmd/glovebox:        . api languages redteam js internal/termtext internal/strictjson
+tests cmd/glovebox:  internal/credential github.com/modelcontextprotocol/go-sdk/mcp
 tests .:             agent agent/store js preflight
-cmd/glovebox:        . api gate languages redteam js internal/termtext internal/strictjson
-cmd/glovebox:        . api languages redteam js preflight internal/termtext internal/strictjson
-cmd/glovebox:        github.com/spf13/cobra golang.org/x/sys/... golang.org/x/term
 examples/tour:       api
 examples/codemode:   agent
 examples/typescript: agent js
@@ -146,6 +153,8 @@ examples/multitenant: agent agent/store
 examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
 examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
 examples/sharedbudget: . agent js
+examples/remote:     api client
+tests examples/remote: internal/service
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
 bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
@@ -182,7 +191,7 @@ fence syscall.ForkExec:     internal/cell internal/cellinit matrix/... bench/...
 fence syscall.Exec:         internal/cellinit matrix/... internal/testenv/... tests
 fence golang.org/x/sys/unix.Exec: internal/cellinit internal/seatbelt internal/testenv/... tests
 # JSON from outside has one decoder.
-fence encoding/json.Unmarshal:  internal/strictjson internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
+fence encoding/json.Unmarshal:  internal/strictjson web/bundle internal/supply/run matrix/... bench/... examples/... internal/testenv/... tests
 fence encoding/json.NewDecoder: internal/strictjson internal/ledger/gen internal/supply/... matrix/... examples/... internal/testenv/... tests
 fence C:                            nowhere
 fence plugin:                       nowhere
@@ -195,6 +204,7 @@ fence github.com/getkin/kin-openapi/...: tests
 fence github.com/modelcontextprotocol/...: internal/mcpserver examples/... tests
 fence github.com/coreos/go-systemd/...: cmd/glovebox
 fence github.com/prometheus/...: internal/telemetry
+fence github.com/chromedp/...: tests
 fence github.com/ebitengine/purego/...: internal/jsc internal/seatbelt
 `
 

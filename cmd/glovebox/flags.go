@@ -218,24 +218,29 @@ func oneOf(flag, value string, words []string) error {
 // command line.
 func flagOf(e *glovebox.FieldError) string {
 	named := *e
-	named.Field, named.Reason = inFlags(e.Field), inFlags(e.Reason)
-	switch {
-	case e.Field == "language":
-		named.Field = "-l"
-	case e.Field == "network", e.Field == "sandbox", e.Field == "profile", e.Field == "env":
-		named.Field = "--" + e.Field
-	case e.Field == "limits.compile":
-		named.Field = "--compile-limit"
-	case e.Field == "artifacts", strings.HasPrefix(e.Field, "artifacts["):
-		named.Field = "--artifact"
-	case e.Field == "folders", strings.HasPrefix(e.Field, "folders["):
-		named.Field = "--folder"
-	case strings.HasPrefix(e.Field, "Profiles."):
-		named.Field = fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(e.Field, "Profiles."))
-	case strings.HasPrefix(e.Field, "env."):
-		named.Field = "--env " + strings.TrimPrefix(e.Field, "env.")
-	}
+	named.Field, named.Reason = flagName(e.Field), inFlags(e.Reason)
 	return named.Error()
+}
+
+// flagName is the flag for a field of the library.
+func flagName(field string) string {
+	switch {
+	case field == "language":
+		return "-l"
+	case field == "network", field == "sandbox", field == "profile", field == "env":
+		return "--" + field
+	case field == "limits.compile":
+		return "--compile-limit"
+	case field == "artifacts", strings.HasPrefix(field, "artifacts["):
+		return "--artifact"
+	case field == "folders", strings.HasPrefix(field, "folders["):
+		return "--folder"
+	case strings.HasPrefix(field, "Profiles."):
+		return fmt.Sprintf("--profile: profile %q", strings.TrimPrefix(field, "Profiles."))
+	case strings.HasPrefix(field, "env."):
+		return "--env " + strings.TrimPrefix(field, "env.")
+	}
+	return inFlags(field)
 }
 
 // inFlags puts the names of flags in place of the library's names of limits.

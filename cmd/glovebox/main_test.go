@@ -62,11 +62,18 @@ func program() string { return filepath.Join(bin, "glovebox") }
 // proves part of X-07
 // proves part of P-01
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	p := scripts()
+	p.Dir = "testdata/script"
+	testscript.Run(t, p)
+}
+
+// scripts are how every script is run, with variables that it has besides.
+func scripts(vars ...string) testscript.Params {
+	return testscript.Params{
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, vars...)
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("LF", "\n")
 			env.Setenv("ESC", "\x1b")
@@ -75,11 +82,13 @@ func TestScripts(t *testing.T) {
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
 				return os.Geteuid() == 0, nil
+			} else if cond == "remote" {
+				return len(vars) > 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "json": jsonField, "exactly": exactly},
-	})
+	}
 }
 
 // exits runs a command and checks its exit status: exits N COMMAND [ARG]…

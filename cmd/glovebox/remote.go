@@ -309,6 +309,7 @@ func (r *remoteRun) fetch(ctx context.Context, running *client.Running, result *
 		file, err := running.Artifact(ctx, a.Name)
 		if err == nil {
 			a.Content, err = io.ReadAll(file)
+			a.URL = ""
 		}
 		if err != nil {
 			result.RefusedArtifacts = append(result.RefusedArtifacts, api.RefusedArtifact{Name: a.Name, Reason: "cannot be fetched: " + serviceSentence(err)})
@@ -322,8 +323,17 @@ func (r *remoteRun) fetch(ctx context.Context, running *client.Running, result *
 
 // warn names the layers that did not hold, where the service runs without.
 func (r *remoteRun) warn(result *glovebox.Result) {
-	if e := result.Evidence; e.Sandbox != "" && e.Sandbox != "require" {
-		warnIncomplete(r.sink.stderr, glovebox.Status{Layers: e.Layers, Complete: len(missing(glovebox.Status{Layers: e.Layers})) == 0})
+	if result.Evidence.Sandbox == "require" {
+		return
+	}
+	var names []string
+	for _, l := range result.Evidence.Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" && len(names) < 10 {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintln(r.sink.stderr, "glovebox: warning: "+termtext.String("the service ran it in an incomplete sandbox: without "+strings.Join(names, ", ")))
 	}
 }
 
@@ -348,9 +358,9 @@ func serviceSentence(err error) string {
 	said := err.Error()
 	var told *api.ServiceError
 	if errors.As(err, &told) {
-		said = "the service: " + inFlags(told.Message)
-		if told.Code != api.CodeBadField {
-			said += " (" + string(told.Code) + ")"
+		said = "the service: " + told.Message + " (" + string(told.Code) + ")"
+		if rest, ok := strings.CutPrefix(told.Message, told.Field); ok && told.Code == api.CodeBadField {
+			said = flagName(told.Field) + inFlags(rest)
 		}
 		if told.RetryAfterMS >= 1000 {
 			said += fmt.Sprintf("; again in %s", time.Duration(min(told.RetryAfterMS, 1<<40)/1000)*time.Second)

@@ -75,7 +75,7 @@ func defaults(m Machine) *Config {
 		Addr: "127.0.0.1:8080", ProxyHeader: HeaderForwardedFor, Connections: 1000,
 		Data: m.Data, NATSReplicas: 1, Space: "glovebox", Fsync: FsyncInterval, Retention: 24 * time.Hour, MaxStore: 10 << 30, MinFree: 256 << 20,
 		Slots: 2 * m.Cores, Backlog: 64, InFlight: 8, Sockets: 10, MaxBody: 8 << 20, MaxWait: time.Minute, MaxLimits: ceilings,
-		Memory: m.Memory / 10 * 9, Armed: 2, IPv4Bits: 32, IPv6Bits: 64,
+		Memory: m.Memory / 10 * 9 >> 20 << 20, Armed: 2, IPv4Bits: 32, IPv6Bits: 64,
 		StoredPerHour: 256 << 20, KeyStoredPerHour: 1 << 30, EgressPerHour: 1 << 30, KeyEgressPerHour: 4 << 30, EgressInAll: 64 << 30,
 		Quotas: Auto, QuotaRuns: 20, QuotaKeyRuns: 200, QuotaKeys: 5, KeyTTL: 90 * 24 * time.Hour,
 		Sandbox: "require", DrainTimeout: 70 * time.Second, LogFormat: LogText, LogLevel: "info",

@@ -68,14 +68,16 @@ func Markdown() string {
 	m := Machine{Cores: 1, Memory: 1 << 40, Data: "/var/lib/glovebox"}
 	var b strings.Builder
 	for _, g := range table(defaults(m), m) {
-		fmt.Fprintf(&b, "### %s\n| flag | variable | file | values | default |\n| --- | --- | --- | --- | --- |\n", g.title)
+		fmt.Fprintf(&b, "### %s\n| flag | variable | file | meaning | values | default |\n| --- | --- | --- | --- | --- | --- |\n", g.title)
 		for _, s := range g.settings {
-			variable, name, def := "`"+s.variable()+"`", s.name, s.kind.String()
+			variable, name, form, def := "`"+s.variable()+"`", s.name, s.kind.form(), s.kind.String()
 			switch {
 			case s.isSecret():
 				variable, name = variable+" or `"+s.variable()+"_FILE`", name+"_file"
 			case s.name == "slots":
 				def = "2 × processors"
+			case s.name == "memory":
+				form, def = "from 64MiB to the machine's", "9/10 of the machine's"
 			case s.name == "data":
 				def = "`/var/lib/glovebox`, `~/.local/state/glovebox` for an ordinary user"
 			case s.name == "max_limits":
@@ -84,11 +86,17 @@ func Markdown() string {
 			if def == "" {
 				def = "-"
 			}
-			fmt.Fprintf(&b, "| `--%s` | %s | `%s` | %s | %s |\n", s.flagName(), variable, name, s.kind.form(), def)
+			fmt.Fprintf(&b, "| `--%s` | %s | `%s` | %s | %s | %s |\n", s.flagName(), variable, name, meaning(s.help), form, def)
 		}
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// meaning is a flag's help as a cell of the table.
+func meaning(help string) string {
+	help, _, _ = strings.Cut(help, " (")
+	return strings.NewReplacer("`", "", "--", "\\-\\-").Replace(help)
 }
 
 // IsSecret tells whether a variable of the environment holds a secret.

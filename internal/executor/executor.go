@@ -56,13 +56,15 @@ type Executor struct {
 	o       Options
 	ctx     context.Context // of taking
 	stop    context.CancelFunc
+	quit    chan struct{} // closed: nothing begins any more
+	once    sync.Once
 	slots   sync.WaitGroup
 	running atomic.Int64
 }
 
 // Start begins to take jobs.
 func Start(o Options) *Executor {
-	e := &Executor{o: o}
+	e := &Executor{o: o, quit: make(chan struct{})}
 	if e.o.Log == nil {
 		e.o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -78,6 +80,13 @@ func (e *Executor) Running() int { return int(e.running.Load()) }
 
 // Stop takes no further job.
 func (e *Executor) Stop() { e.stop() }
+
+// Quit takes no further job, gives back what has not begun, and no longer waits for a
+// store that takes no result. What runs goes on, see [Executor.Drain].
+func (e *Executor) Quit() {
+	e.stop()
+	e.once.Do(func() { close(e.quit) })
+}
 
 // Drain takes no further job and returns when none runs, or with the context's cause.
 // What runs then goes on until its Box is closed, which ends it as interrupted.
@@ -127,6 +136,10 @@ func (e *Executor) slot() {
 func (e *Executor) hold(d *queue.Delivery) {
 	r := &run{e: e, d: d, log: e.o.Log.With("run", d.Job.ID), running: make(chan *glovebox.Running, 1)}
 	result, err := r.run()
+	if errors.Is(err, errBack) {
+		r.log.Info("executor: a job was given back", "error", err)
+		return
+	}
 	if err != nil {
 		r.log.Error("executor: a run was given up", "error", err)
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -152,8 +151,8 @@ func (r *recorder) write() {
 			}
 			written++
 			if err := r.publish(&e); err != nil {
-				full = errors.Is(err, queue.ErrTooLarge) || errors.Is(err, queue.ErrLost) || errors.Is(err, queue.ErrOver)
-				r.log.Warn("executor: an event is not written", "type", e.Type, "error", err)
+				full = true // also of a store that does not answer: each try would take its time
+				r.log.Warn("executor: the events of a run end here", "type", e.Type, "error", err)
 			}
 		}
 		if written > brisk {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -18,6 +17,9 @@ import (
 
 // step bounds each thing that is asked of the store.
 const step = 30 * time.Second
+
+// patience is how long a store that takes no result is asked again.
+const patience = time.Hour
 
 // run is one job while this executor holds it.
 type run struct {
@@ -62,17 +64,36 @@ func (r *run) run() (*api.Result, error) {
 	}
 	r.in.data = p.Stdin
 	go r.listen(ctx, cancel)
-	if r.e.o.Reserve != nil {
-		release, err := r.e.o.Reserve(ctx, limits)
-		switch {
-		case ctx.Err() != nil:
-			return canceled(), nil
-		case err != nil:
-			return failed("reserve", err), nil
-		}
+	release, err := r.reserve(ctx, limits)
+	if err == nil {
 		defer release()
 	}
+	switch {
+	case r.quits():
+		return nil, r.giveBack(0)
+	case ctx.Err() != nil:
+		return canceled(), nil
+	case err != nil:
+		return failed("reserve", err), nil
+	}
 	return r.begin(ctx, p, limits.Compile != nil)
+}
+
+// reserve waits until there is room for the run, or nothing begins any more.
+func (r *run) reserve(ctx context.Context, limits api.Limits) (release func(), err error) {
+	if r.e.o.Reserve == nil {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.e.quit:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return r.e.o.Reserve(ctx, limits)
 }
 
 // begin writes down that the run begins, and runs the program.
@@ -84,7 +105,10 @@ func (r *run) begin(ctx context.Context, p api.Program, compiled bool) (*api.Res
 	}
 	bounded, done := context.WithTimeout(context.Background(), step)
 	defer done()
-	if err := r.d.Begin(bounded, data); err != nil {
+	if err := r.d.Begin(bounded, data); errors.Is(err, queue.ErrFull) {
+		r.log.Warn("executor: a run cannot begin", "error", err)
+		return nil, r.giveBack(again)
+	} else if err != nil {
 		return nil, err
 	}
 	rec := newRecorder(r.d, compiled, r.log)
@@ -107,6 +131,29 @@ func (r *run) begin(ctx context.Context, p api.Program, compiled bool) (*api.Res
 	result.QueueMS += max(0, float64(waited.Microseconds())/1e3)
 	r.store(result)
 	return result, nil
+}
+
+// again is when a job is taken again that found no room to begin.
+const again = 5 * time.Second
+
+// errBack says that a job was given back.
+var errBack = errors.New("it goes back to where it waited")
+
+// giveBack gives back what has not begun, without a loss.
+func (r *run) giveBack(pause time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), step)
+	defer cancel()
+	return errors.Join(errBack, r.d.Retry(ctx, pause))
+}
+
+// quits tells whether nothing begins any more.
+func (r *run) quits() bool {
+	select {
+	case <-r.e.quit:
+		return true
+	default:
+		return false
+	}
 }
 
 // canceled is the result of a program that was canceled before it had a cell.
@@ -169,18 +216,26 @@ func (r *run) finish(result *api.Result) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), step)
-	defer cancel()
-	for pause := 100 * time.Millisecond; ; pause *= 2 {
-		err := r.d.Finish(ctx, data, brief(result))
+	short := brief(result)
+	end := time.Now().Add(patience)
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		ctx, cancel := context.WithTimeout(context.Background(), step)
+		err := r.d.Finish(ctx, data, short)
+		cancel()
 		if err == nil || errors.Is(err, queue.ErrLost) || errors.Is(err, queue.ErrOver) || errors.Is(err, queue.ErrClosed) {
 			return data, err
 		}
 		r.log.Warn("executor: a result is not written yet", "error", err)
+		if errors.Is(err, queue.ErrFull) || errors.Is(err, queue.ErrTooLarge) {
+			data = short
+		}
+		if time.Now().After(end) {
+			return nil, err
+		}
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-r.e.quit: // it ends as lost at the next start
+			return nil, err
 		}
 	}
 }

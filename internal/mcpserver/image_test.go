@@ -14,12 +14,14 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/glovebox-dev/glovebox/internal/picture"
 )
 
 // webpDot is a lossless WebP of one pixel.
 const webpDot = "UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA=="
 
-func picture(w, h int) *image.Paletted {
+func drawing(w, h int) *image.Paletted {
 	m := image.NewPaletted(image.Rect(0, 0, w, h), color.Palette{color.Black, color.White, color.RGBA{200, 30, 30, 255}})
 	for i := range m.Pix {
 		m.Pix[i] = uint8(i % 3)
@@ -31,13 +33,13 @@ func picture(w, h int) *image.Paletted {
 func pictures(t testing.TB) map[string][]byte {
 	t.Helper()
 	var p, j, g bytes.Buffer
-	if err := png.Encode(&p, picture(40, 30)); err != nil {
+	if err := png.Encode(&p, drawing(40, 30)); err != nil {
 		t.Fatal(err)
 	}
-	if err := jpeg.Encode(&j, picture(40, 30), nil); err != nil {
+	if err := jpeg.Encode(&j, drawing(40, 30), nil); err != nil {
 		t.Fatal(err)
 	}
-	all := &gif.GIF{Image: []*image.Paletted{picture(40, 30), picture(40, 30)}, Delay: []int{1, 1}}
+	all := &gif.GIF{Image: []*image.Paletted{drawing(40, 30), drawing(40, 30)}, Delay: []int{1, 1}}
 	if err := gif.EncodeAll(&g, all); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func hostile(t testing.TB) map[string][]byte {
 		"WebP cut":               w[:len(w)-6],
 		"RIFF":                   []byte("RIFF\x04\x00\x00\x00WAVE"),
 		"spaces before":          join([]byte(" "), p),
-		"large":                  join(p[:33], chunk("tEXt", make([]byte, maxFile)), p[33:]),
+		"large":                  join(p[:33], chunk("tEXt", make([]byte, picture.MaxFile)), p[33:]),
 	}
 }
 
@@ -113,18 +115,18 @@ func hostile(t testing.TB) map[string][]byte {
 // proves part of H-82
 func TestProveImage(t *testing.T) {
 	for want, b := range pictures(t) {
-		pixels := int64(maxPixels)
-		if got, err := proveImage(b, &pixels); got != want || err != nil || pixels == maxPixels {
+		pixels := int64(picture.MaxPixels)
+		if got, err := picture.Prove(b, &pixels); got != want || err != nil || pixels == picture.MaxPixels {
 			t.Errorf("control: %s: %q %v", want, got, err)
 		}
 		none := int64(0)
-		if got, err := proveImage(b, &none); err == nil {
+		if got, err := picture.Prove(b, &none); err == nil {
 			t.Errorf("%s without room is %q", want, got)
 		}
 	}
 	for name, b := range hostile(t) {
-		pixels := int64(maxPixels)
-		if got, err := proveImage(b, &pixels); err == nil || got != "" {
+		pixels := int64(picture.MaxPixels)
+		if got, err := picture.Prove(b, &pixels); err == nil || got != "" {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
@@ -144,7 +146,7 @@ func FuzzProveImage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pixels := int64(1 << 20)
-		mime, err := proveImage(b, &pixels)
+		mime, err := picture.Prove(b, &pixels)
 		if (err == nil) != (mime != "") || pixels < 0 || pixels > 1<<20 {
 			t.Fatalf("%q %v %d", mime, err, pixels)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/picture"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
@@ -213,14 +214,14 @@ func (c *client) answer(r *glovebox.Result) *mcp.CallToolResult {
 // keep stores artifacts, lists them, and returns pictures and links.
 func (c *client) keep(list []api.Artifact, u *untrusted) []mcp.Content {
 	var out, links []mcp.Content
-	pixels, imageBytes, inline := int64(maxPixels), maxImageBytes, maxInline
+	pixels, imageBytes, inline := int64(picture.MaxPixels), maxImageBytes, maxInline
 	for i, a := range list {
 		if i == maxListed {
 			u.Refused = append(u.Refused, api.RefusedArtifact{Name: "…", Reason: fmt.Sprintf("%d more artifacts are not listed", len(list)-i)})
 			break
 		}
 		info := artifactInfo{Name: termtext.Plain(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: "application/octet-stream"}
-		if mime, err := proveImage(a.Content, &pixels); err == nil {
+		if mime, err := picture.Prove(a.Content, &pixels); err == nil {
 			info.MIME = mime
 			if len(out) < maxImages && len(a.Content) <= imageBytes {
 				imageBytes -= len(a.Content)

@@ -113,8 +113,9 @@ func (d *Delivery) write(ctx context.Context, r *record) error {
 // Begin writes down that the run begins, as its first event. From then on the job is
 // never given to anybody again. It must come before anything that has an effect.
 //
-// The error is [ErrLost], [ErrOrder], or says that it is not known: then nothing may
-// begin, and the job ends by itself.
+// The error is [ErrLost], [ErrOrder], [ErrFull] (the job is still held, and can be given
+// back), or says that it is not known: then nothing may begin, the job is no longer held,
+// and ends by itself or comes again.
 func (d *Delivery) Begin(ctx context.Context, data []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,6 +129,12 @@ func (d *Delivery) Begin(ctx context.Context, data []byte) error {
 	}
 	d.begun = true
 	if err := d.write(ctx, &record{kind: kindStarted, seq: 1, name: TypeStarted, data: data, tries: d.tries}); err != nil {
+		if errors.Is(err, ErrFull) {
+			d.begun = false
+			return err
+		}
+		d.loseLocked(ErrLost)
+		d.q.drop(d.Job.ID) // without a sign of life it comes again
 		return err
 	}
 	d.seq = 1
@@ -174,6 +181,7 @@ func (d *Delivery) Publish(ctx context.Context, typ string, data []byte) error {
 	}
 	if err == nil {
 		d.bytes += int64(len(data))
+		d.q.spaceLeft.more(len(r.data))
 	}
 	return err
 }

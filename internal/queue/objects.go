@@ -95,7 +95,7 @@ func (o *Objects) Put(ctx context.Context, owner, object string, r io.Reader) er
 	if err != nil {
 		return err
 	}
-	if err := o.q.room(ctx, forEvents); err != nil {
+	if err := o.q.room(ctx, forObjects); err != nil {
 		return err
 	}
 	w := writer{o: o, on: on, sum: sha256.New()}

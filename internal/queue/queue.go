@@ -255,7 +255,7 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 	if q.events, err = q.stream(ctx, jetstream.StreamConfig{
 		Subjects: []string{q.fixed(eventsSubjects).s}, MaxAge: q.o.Retention,
 		MaxMsgsPerSubject: int64(q.o.RunEvents), DiscardNewPerSubject: true,
-		MaxMsgSize: MaxInline + 64<<10, MaxBytes: q.o.MaxBytes / 16 * 5,
+		MaxMsgSize: MaxInline + 64<<10, MaxBytes: q.o.eventShare(),
 		RePublish: &jetstream.RePublish{Source: q.fixed(eventsSource).s, Destination: q.fixed(liveDestination).s, HeadersOnly: true},
 	}, q.fixed(eventsStream), eventsToken); err != nil {
 		return err
@@ -343,3 +343,6 @@ func (q *Queue) Insecure() bool { return q.srv == nil && q.o.Insecure }
 // Shared says that the server is an external one, so that other machines may have the
 // same jobs.
 func (q *Queue) Shared() bool { return q.srv == nil }
+
+// Now is the store's clock, by which buckets go.
+func (q *Queue) Now() time.Time { return q.now() }

@@ -12,18 +12,33 @@ import (
 
 // spaceLeft knows how much is stored.
 type spaceLeft struct {
-	mu   sync.Mutex
-	at   time.Time
-	used int64
+	mu     sync.Mutex
+	at     time.Time
+	used   int64
+	events int64 // of it, in the stream of events
+}
+
+// more counts what was written since.
+func (s *spaceLeft) more(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used += int64(bytes)
+	s.events += int64(bytes)
 }
 
 // purpose is what room is wanted for.
 type purpose int
 
 const (
-	forJobs   purpose = iota // something new
-	forEvents                // something of what was accepted
+	forJobs    purpose = iota // something new
+	forEvents                 // what a run writes that was accepted; its end needs room too
+	forObjects                // the same, large
 )
+
+// eventShare is the events' part of all that is kept. At fifteen sixteenths of it events
+// are refused, and the rest is for attempts, starts and final events; at half of that
+// rest jobs are refused, so that those of accepted ones find their room.
+func (o *Options) eventShare() int64 { return o.MaxBytes / 16 * 5 }
 
 // fresh is how old a figure of what is stored may be.
 const fresh = 200 * time.Millisecond
@@ -31,9 +46,9 @@ const fresh = 200 * time.Millisecond
 // room says whether there is room: for jobs at a low-water mark that leaves enough
 // for what was accepted before. The error wraps [ErrFull], or is one of NATS.
 func (q *Queue) room(ctx context.Context, p purpose) error {
-	most, free := q.o.MaxBytes/5*4, q.o.MinFree
-	if p == forEvents {
-		most, free = q.o.MaxBytes/16*15, free/2
+	most, events, free := q.o.MaxBytes/5*4, q.o.eventShare()/32*31, q.o.MinFree
+	if p != forJobs {
+		most, events, free = q.o.MaxBytes/16*15, q.o.eventShare()/16*15, free/2
 	}
 	if q.srv != nil {
 		if err := q.Err(); err != nil {
@@ -55,7 +70,14 @@ func (q *Queue) room(ctx context.Context, p purpose) error {
 		if err != nil {
 			return err
 		}
-		s.used, s.at = int64(info.Store), time.Now()
+		stream, err := q.events.js.Info(ctx)
+		if err != nil {
+			return err
+		}
+		s.used, s.events, s.at = int64(info.Store), int64(stream.State.Bytes), time.Now()
+	}
+	if p != forObjects && s.events >= events {
+		return fmt.Errorf("%w: %d MiB of events are stored, of %d at most", ErrFull, s.events>>20, events>>20)
 	}
 	if s.used >= most {
 		return fmt.Errorf("%w: %d MiB are stored, of %d at most", ErrFull, s.used>>20, most>>20)

@@ -18,6 +18,8 @@ type route struct {
 	streams bool
 	// owner says that the owner's token is needed, operator that the operator's is.
 	owner, operator bool
+	// submits says that it takes programs.
+	submits bool
 	// open says that it is for everybody, also of a private installation.
 	open bool
 	doc  doc
@@ -55,7 +57,7 @@ type doc struct {
 // param is a parameter of the query or a header.
 type param struct{ name, in, text string }
 
-// routes are all that the service answers.
+// routes are the interface; the pages are beside it.
 func routes() []*route {
 	return slices.Concat(runRoutes(), controlRoutes(), streamRoutes(), keyRoutes(), infoRoutes(), openapiRoutes())
 }

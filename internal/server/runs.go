@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
-	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
-	"github.com/glovebox-dev/glovebox/internal/strictjson"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
@@ -25,7 +21,7 @@ const IdempotencyHeader = "Idempotency-Key"
 
 func runRoutes() []*route {
 	return []*route{
-		{method: "POST", path: "/v1/runs", handle: (*Server).submit, body: func() any { return new(api.Submission) }, doc: doc{
+		{method: "POST", path: "/v1/runs", handle: (*Server).submit, submits: true, body: func() any { return new(api.Submission) }, doc: doc{
 			id: "createRun", summary: "Run a program", text: "Accepts a program into the queue. With wait the answer comes when the run has ended, or when that time is over.",
 			params: []param{
 				{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"},
@@ -38,7 +34,7 @@ func runRoutes() []*route {
 			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}},
 			codes: []api.Code{api.CodeBadField, api.CodeQuota}}},
 		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
-			id: "getArtifact", summary: "A file that a program left", text: "As a download, whatever it is.", media: "application/octet-stream", answers: map[int]any{200: nil},
+			id: "getArtifact", summary: "A file that a program left", text: "As a download, unless it is a picture (PNG, JPEG, GIF, WebP), which is told by decoding all of it. Nothing in it may run or load anything.", media: "application/octet-stream", answers: map[int]any{200: nil},
 			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, with the file's name", "Content-Security-Policy": "sandbox"}},
 			codes: []api.Code{api.CodeConflict, api.CodeQuota}}},
 	}
@@ -52,6 +48,12 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 	}
 	if s.draining.Load() {
 		return draining()
+	}
+	if err := s.o.Audit.Err(); err != nil { // under strict: nothing is accepted unseen
+		s.o.Log.Error("the audit log cannot be written", "error", err)
+		e := refusal(api.CodeStorage, "the audit log cannot be written")
+		e.RetryAfterMS = 5_000
+		return e
 	}
 	sub := r.body.(*api.Submission)
 	if err := s.o.Box.Judge(r.Context(), sub.Program); err != nil {
@@ -132,6 +134,7 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	switch {
 	case err == nil:
 		s.metrics.Accepted(sub.Language)
+		s.note(r, telemetry.Entry{Kind: telemetry.EntryAccepted, RunID: id, Language: sub.Language, KeyID: r.client.KeyID})
 		s.watch(id)
 	case errors.Is(err, queue.ErrExists):
 		return otherBody()
@@ -269,63 +272,4 @@ func (s *Server) status(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return s.answer(w, http.StatusOK, run)
-}
-
-// artifact sends a file. It is a download, of no type and from nowhere: what a guest
-// made is never part of a page.
-func (s *Server) artifact(w http.ResponseWriter, r *request) error {
-	name := r.PathValue("name")
-	data, err := s.o.Queue.Result(r.Context(), r.run)
-	if errors.Is(err, queue.ErrRunning) {
-		return refusal(api.CodeConflict, "the run has not ended")
-	}
-	if err != nil {
-		return err
-	}
-	var result api.Result
-	if err := strictjson.Decode(data, &result, strictjson.Options{MaxBytes: queue.MaxObject}); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(result.Artifacts, func(a api.Artifact) bool { return a.Name == name }) {
-		return refusal(api.CodeNotFound, "the run has no such artifact")
-	}
-	o, err := s.o.Queue.Runs().Get(r.Context(), r.run, executor.ArtifactObject(name))
-	if err != nil {
-		return err
-	}
-	if err := s.o.Admission.Egress(r.client, o.Size); err != nil {
-		return err
-	}
-	room, err := s.o.Budget.Try(budget.Amount{Memory: o.Size})
-	if err != nil {
-		e := refusal(api.CodeBusy, "the service has no memory for this file now")
-		e.RetryAfterMS = 1000
-		return e
-	}
-	r.release = append(r.release, room)
-	file, err := io.ReadAll(o)
-	if err != nil {
-		return err
-	}
-	head := w.Header()
-	head.Set("Content-Type", "application/octet-stream")
-	head.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-	head.Set("Content-Disposition", "attachment; filename*=UTF-8''"+rfc8187(name[strings.LastIndexByte(name, '/')+1:]))
-	head.Set("ETag", `"`+o.SHA256+`"`)
-	return send(w, http.StatusOK, file)
-}
-
-// rfc8187 is a file's name as the value of a header's extended parameter; see RFC 8187.
-func rfc8187(name string) string {
-	const attr = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~"
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for _, c := range []byte(name) {
-		if strings.IndexByte(attr, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
-		}
-	}
-	return b.String()
 }

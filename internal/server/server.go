@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
 	"github.com/glovebox-dev/glovebox/internal/webhook"
+	"github.com/glovebox-dev/glovebox/web"
 )
 
 // Options of a Server. Those up to Hooks are needed;
@@ -41,6 +43,8 @@ type Options struct {
 	Budget *budget.Budget
 	// Metrics counts; its routes are [Patterns].
 	Metrics *telemetry.Metrics
+	// Audit is the log of who did what.
+	Audit *telemetry.Audit
 	// Hooks tells others of ends.
 	Hooks *webhook.Hooks
 	// Hosts are what a Host header may be, beside the address that is listened on and
@@ -70,6 +74,8 @@ type Options struct {
 	Log *slog.Logger
 	// Version is what the service says of itself.
 	Version string
+	// Site is the pages; nil means those of the program.
+	Site *web.Site
 
 	// StdinGrace is how long after the last owner's WebSocket of a run has gone the
 	// run's standard input ends; zero means ten seconds.
@@ -126,6 +132,9 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = 1024
 	}
+	if o.Site == nil {
+		o.Site = web.Default()
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -135,7 +144,7 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if o.heartbeat == 0 {
 		o.heartbeat = heartbeat
 	}
-	s := &Server{o: o, started: time.Now(), routes: routes(), metrics: o.Metrics}
+	s := &Server{o: o, started: time.Now(), routes: slices.Concat(routes(), pageRoutes()), metrics: o.Metrics}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	var err error
 	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {

@@ -4,12 +4,30 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
 // OnVM is the name part of tests that change settings of the whole kernel, or
 // need one that lacks something; .ci/run starts them in machines of their own.
 const OnVM = "OnVM"
+
+// OnChromium is the name part of tests that click in a browser, OnBundle that of those
+// that need what make build bundles for its pages.
+const (
+	OnChromium = "OnChromium"
+	OnBundle   = "OnBundle"
+)
+
+// Chromium is the browser of this host, empty if there is none.
+func Chromium() string {
+	for _, name := range []string{"/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"} {
+		if _, err := os.Stat(name); err == nil {
+			return name
+		}
+	}
+	return ""
+}
 
 // Deselect is called first by a TestMain whose package has tests for certain
 // hosts. Unless -test.skip is given it leaves out, by the parts of their names,
@@ -36,6 +54,12 @@ func deselected() []string {
 	}
 	if line, err := os.ReadFile("/proc/cmdline"); err != nil || !strings.Contains(string(line), "glovebox.matrix=1") {
 		parts = append(parts, OnVM)
+	}
+	if Chromium() == "" {
+		parts = append(parts, OnChromium)
+	}
+	if _, err := os.Stat(filepath.Join(Root(), "web", "dist", "editor.js")); err != nil {
+		parts = append(parts, OnBundle)
 	}
 	return parts
 }

@@ -1,4 +1,6 @@
-package mcpserver
+// Package picture tells what is a picture that can be shown: by decoding it to its end,
+// and never by its name or by what it says of itself.
+package picture
 
 import (
 	"bytes"
@@ -9,16 +11,20 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"slices"
 
 	"golang.org/x/image/webp"
 )
 
-// Bounds of the pictures of one result.
+// Bounds of pictures.
 const (
-	maxPixels = 16 << 20 // of all frames of all pictures
+	// MaxPixels is a good budget for what is decoded for one answer: all frames of all
+	// pictures.
+	MaxPixels = 16 << 20
+	// MaxFile is the longest file that is looked at.
+	MaxFile   = 8 << 20
 	maxSide   = 16 << 10
 	maxFrames = 1000
-	maxFile   = 8 << 20
 )
 
 var errNoImage = errors.New("is no picture of a kind that is shown")
@@ -53,9 +59,14 @@ var kinds = []kind{
 		func(b []byte) error { _, err := webp.Decode(bytes.NewReader(b)); return err }},
 }
 
-// proveImage returns the kind of a picture, told by its bytes alone, after it was
-// decoded to its last pixel. pixels is what may still be decoded, and is lowered.
-func proveImage(b []byte, pixels *int64) (mime string, err error) {
+// Begins tells whether a file begins as one of them does. That proves nothing.
+func Begins(b []byte) bool { return slices.ContainsFunc(kinds, func(k kind) bool { return k.is(b) }) }
+
+// Prove returns the media type of a picture, image/png, image/jpeg, image/gif or
+// image/webp, told by its bytes alone, after it was decoded to its last pixel. pixels is
+// what may still be decoded, and is lowered. What is none, is an animated PNG, or has
+// something behind its end, is an error.
+func Prove(b []byte, pixels *int64) (mime string, err error) {
 	defer func() {
 		if p := recover(); p != nil { // of a decoder
 			mime, err = "", fmt.Errorf("cannot be decoded: %v", p)
@@ -65,7 +76,7 @@ func proveImage(b []byte, pixels *int64) (mime string, err error) {
 		if !k.is(b) {
 			continue
 		}
-		if len(b) > maxFile {
+		if len(b) > MaxFile {
 			return "", errors.New("is too large to be shown")
 		}
 		c, err := k.config(b)
