@@ -101,8 +101,6 @@ func TestHostileControl(t *testing.T) {
 }
 
 // What no service answers is an error of its own, soon and with little memory.
-//
-// proves part of X-04
 func TestHostileAnswers(t *testing.T) {
 	big := strings.Repeat("x", 64<<10)
 	for name, answer := range map[string]http.HandlerFunc{
