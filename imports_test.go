@@ -153,6 +153,7 @@ examples/mcpclient:  github.com/modelcontextprotocol/go-sdk/mcp
 examples/mcptools:   agent github.com/modelcontextprotocol/go-sdk/mcp
 examples/sharedbudget: . agent js
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench:               internal/admission internal/service
 bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...
