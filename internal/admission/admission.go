@@ -233,8 +233,9 @@ func (o *Options) proxies() error {
 // Admission admits. It is safe for concurrent use.
 type Admission struct {
 	o                 Options
-	keys, slow        *queue.Bucket
-	quotas, keyQuotas *queue.Bucket
+	slow              *queue.Bucket
+	keys, issued      packed
+	quotas, keyQuotas packed
 	shares            shares
 	egress            egress
 	cancel            context.CancelFunc
@@ -249,19 +250,8 @@ func Open(ctx context.Context, o Options) (*Admission, error) {
 	}
 	a := &Admission{o: o}
 	a.shares.begin()
-	for _, b := range []struct {
-		to   **queue.Bucket
-		name string
-		ttl  time.Duration
-	}{
-		{&a.keys, "keys", o.KeyTTL}, {&a.slow, "slowed", 2 * day},
-		// The flood of addresses that fills the one does not fill the other.
-		{&a.quotas, "quota_net", 2 * hour}, {&a.keyQuotas, "quota_key", 2 * hour},
-	} {
-		var err error
-		if *b.to, err = o.Queue.Bucket(ctx, b.name, queue.BucketOptions{TTL: b.ttl}); err != nil {
-			return nil, fmt.Errorf("admission: %w", err)
-		}
+	if err := a.buckets(ctx); err != nil {
+		return nil, fmt.Errorf("admission: %w", err)
 	}
 	if err := a.resume(ctx); err != nil {
 		return nil, fmt.Errorf("admission: %w", err)
@@ -270,6 +260,39 @@ func Open(ctx context.Context, o Options) (*Admission, error) {
 	a.cancel = cancel
 	a.work.Go(func() { a.sweeps(background) })
 	return a, nil
+}
+
+// buckets opens what is kept.
+func (a *Admission) buckets(ctx context.Context) error {
+	var keys, quotas, keyQuotas *queue.Bucket
+	for _, b := range []struct {
+		to   **queue.Bucket
+		name string
+		o    queue.BucketOptions
+	}{
+		{&keys, "keys", queue.BucketOptions{TTL: a.o.KeyTTL, MaxValue: maxPart}},
+		{&a.slow, "slowed", queue.BucketOptions{TTL: 2 * day}},
+		// The flood of addresses that fills the one does not fill the other.
+		{&quotas, "quota_net", queue.BucketOptions{TTL: 3 * hour, MaxValue: maxPart}},
+		{&keyQuotas, "quota_key", queue.BucketOptions{TTL: 3 * hour, MaxValue: maxPart}},
+	} {
+		var err error
+		if *b.to, err = a.o.Queue.Bucket(ctx, b.name, b.o); err != nil {
+			return err
+		}
+	}
+	old := func(data []byte) bool { return over(a.o.Queue.Now())(data) }
+	a.quotas.b, a.quotas.prefix, a.quotas.dead = quotas, "c", old
+	a.keyQuotas.b, a.keyQuotas.prefix, a.keyQuotas.dead = keyQuotas, "c", old
+	a.keys.b, a.keys.prefix, a.keys.dead = keys, "k", func(data []byte) bool {
+		k, err := decodeKey(name{}, data)
+		return err == nil && !a.o.Now().Before(k.expires)
+	}
+	a.issued.b, a.issued.prefix, a.issued.dead = keys, "i", func(data []byte) bool {
+		all, err := decodeIssued(data)
+		return err == nil && len(a.living(all)) == 0
+	}
+	return nil
 }
 
 // Close ends what goes on in the background. The queue is the caller's.

@@ -67,10 +67,7 @@ func (p *Place) pay(ctx context.Context, pending int64) (err error) {
 	if !a.o.Quotas || p.c.Kind == Operator {
 		return nil
 	}
-	if err := a.paidFor(ctx, p.c, pending); err != nil {
-		return err
-	}
-	p.mine, err = a.chargeRun(ctx, p.c, p.r.ID)
+	p.mine, err = a.chargeRun(ctx, p.c, p.r.ID, pending)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -23,6 +24,8 @@ const (
 )
 
 const operatorID = "operator"
+
+var netForm = regexp.MustCompile(`^net-[0-9a-f]{32}$`)
 
 // Client is who asks.
 type Client struct {
@@ -49,7 +52,7 @@ func Restore(id string) (Client, error) {
 		return Client{ID: id, Kind: Operator}, nil
 	case isKey && credential.KeyID.Is(key):
 		return Client{ID: id, Kind: KeyHolder, KeyID: key}, nil
-	case strings.HasPrefix(id, "net-") && queue.CheckToken(id) == nil:
+	case netForm.MatchString(id):
 		return Client{ID: id, Kind: Anonymous, Net: id}, nil
 	}
 	return Client{}, &api.FieldError{Field: "client", Reason: "is not the id of a client"}
@@ -129,8 +132,10 @@ func (a *Admission) anonymous(addr netip.Addr) Client {
 	if addr.Is4() {
 		fine, coarse = a.o.IPv4Bits, a.o.CoarseIPv4Bits
 	}
-	c := Client{Kind: Anonymous, Net: "net-" + a.o.Secret.Hash("client address", network(addr, fine))[:32],
-		Wide: "wide-" + a.o.Secret.Hash("client network", network(addr, coarse))[:32]}
+	wide := a.o.Secret.Hash("client network", network(addr, coarse))[:32]
+	// The first digits say where the counters are: in one place for a network.
+	own := wide[:digits] + a.o.Secret.Hash("client address", network(addr, fine))[digits:32]
+	c := Client{Kind: Anonymous, Net: "net-" + own, Wide: "wide-" + wide}
 	c.ID = c.Net
 	return c
 }

@@ -3,10 +3,12 @@ package admission
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -20,12 +22,11 @@ import (
 const (
 	keyPurpose = "api key"
 	keyVersion = 1
-	keySize    = 1 + 64 + 8 + 8
+	keySize    = 1 + 32 + 8 + 8
 	// issuedVersion and maxListed are of the list of keys that a client has made.
 	issuedVersion = 1
 	maxListed     = 1500
-	issuedSize    = 33 + 8
-	keyTries      = 16
+	issuedSize    = 16 + 8
 )
 
 // key is what is stored of one.
@@ -36,16 +37,24 @@ type key struct {
 }
 
 func (k *key) encode() []byte {
-	b := append([]byte{keyVersion}, k.hash...)
+	hash, _ := hex.DecodeString(k.hash) // our own
+	b := append([]byte{keyVersion}, hash...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(k.created.UnixMilli()))
 	return binary.LittleEndian.AppendUint64(b, uint64(k.expires.UnixMilli()))
 }
 
-func decodeKey(id string, b []byte) (*key, error) {
+func decodeKey(n name, b []byte) (*key, error) {
 	if len(b) != keySize || b[0] != keyVersion {
-		return nil, fmt.Errorf("%w: the key %s", queue.ErrDamaged, id)
+		return nil, fmt.Errorf("%w: the key %x", queue.ErrDamaged, n)
 	}
-	return &key{id, string(b[1:65]), millis(b[65:]), millis(b[73:])}, nil
+	return &key{"k" + hex.EncodeToString(n[:]), hex.EncodeToString(b[1:33]), millis(b[33:]), millis(b[41:])}, nil
+}
+
+// keyPlace is where a key is, by its id.
+func keyPlace(id string) (at string, n name) {
+	b, _ := hex.DecodeString(id[1:]) // has the form
+	copy(n[:], b)
+	return id[1 : 1+digits], n
 }
 
 func millis(b []byte) time.Time {
@@ -55,15 +64,41 @@ func millis(b []byte) time.Time {
 // key reads one that lives. That it is not too old is looked at here, each time. The
 // error is queue.ErrNotFound or another of the queue.
 func (a *Admission) key(ctx context.Context, id string) (*key, error) {
-	v, err := a.keys.Get(ctx, id)
+	at, n := keyPlace(id)
+	t, err := a.keys.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	k, err := decodeKey(id, v.Data)
+	data, ok := t.entries[n]
+	if !ok {
+		return nil, queue.ErrNotFound
+	}
+	k, err := decodeKey(n, data)
 	if err == nil && !a.o.Now().Before(k.expires) {
 		err = queue.ErrNotFound
 	}
 	return k, err
+}
+
+// store writes a key.
+func (a *Admission) store(ctx context.Context, k *key) error {
+	at, n := keyPlace(k.id)
+	return a.keys.change(ctx, at, func(t *part) error {
+		t.set(n, k.encode())
+		return nil
+	})
+}
+
+// drop takes a key out. The error is queue.ErrNotFound or another of the queue.
+func (a *Admission) drop(ctx context.Context, id string) error {
+	at, n := keyPlace(id)
+	return a.keys.change(ctx, at, func(t *part) error {
+		if _, ok := t.entries[n]; !ok {
+			return queue.ErrNotFound
+		}
+		t.set(n, nil)
+		return nil
+	})
 }
 
 // CreateKey makes a key, which is in its answer and never again. It is counted to the
@@ -71,24 +106,20 @@ func (a *Admission) key(ctx context.Context, id string) (*key, error) {
 // is an *api.ServiceError.
 func (a *Admission) CreateKey(ctx context.Context, c Client) (api.KeyInfo, error) {
 	counted := a.o.Quotas && c.Kind != Operator
-	charge := credential.Run.New()
 	if counted {
-		if c.Net == "" || c.Wide == "" {
-			return api.KeyInfo{}, a.failed("a key was asked for by a client without an address", nil)
-		}
-		if err := a.chargeBoth(ctx, a.quotas, "k-", c, charge, a.o.KeysPerHour, "keys"); err != nil {
+		if err := a.chargeKey(ctx, c); err != nil {
 			return api.KeyInfo{}, err
 		}
 	}
 	secret := credential.Key.New()
 	now := a.o.Now().UTC().Truncate(time.Millisecond)
 	k := &key{a.o.Secret.Derive(credential.KeyID, secret), a.o.Secret.Hash(keyPurpose, secret), now, now.Add(a.o.KeyTTL)}
-	if _, err := a.keys.Create(ctx, k.id, k.encode(), a.o.KeyTTL); err != nil {
+	if err := a.store(ctx, k); err != nil {
 		return api.KeyInfo{}, a.failed("a key cannot be stored", err)
 	}
 	if counted {
 		if err := a.list(ctx, c, k); err != nil {
-			_ = a.keys.Delete(context.WithoutCancel(ctx), k.id, 0) // nobody has seen it
+			_ = a.drop(context.WithoutCancel(ctx), k.id) // nobody has seen it
 			return api.KeyInfo{}, err
 		}
 	}
@@ -131,9 +162,9 @@ func (a *Admission) Revoke(ctx context.Context, keyID string) error {
 	if err := credential.KeyID.Check(keyID); err != nil {
 		return &api.ServiceError{Code: api.CodeBadRequest, Message: "the id of a key " + err.Error()}
 	}
-	err := a.keys.Delete(ctx, keyID, 0)
+	err := a.drop(ctx, keyID)
 	switch {
-	case errors.Is(err, queue.ErrNotFound), errors.Is(err, queue.ErrConflict):
+	case errors.Is(err, queue.ErrNotFound):
 		return &api.ServiceError{Code: api.CodeNotFound, Message: "there is no such key"}
 	case err != nil:
 		return a.failed("a key cannot be revoked", err)
@@ -142,21 +173,22 @@ func (a *Admission) Revoke(ctx context.Context, keyID string) error {
 	return nil
 }
 
-// Keys are all keys that live, in the order in which they were made, for the operator.
-// An error is the last one.
+// Keys are all keys that live, in no order, for the operator. An error is the last one.
 func (a *Admission) Keys(ctx context.Context) iter.Seq2[api.KeyInfo, error] {
 	return func(yield func(api.KeyInfo, error) bool) {
-		for id, v := range a.keys.All(ctx) {
-			if !credential.KeyID.Is(id) {
-				continue // a list
+		for place, v := range a.keys.b.All(ctx) {
+			if !strings.HasPrefix(place, a.keys.prefix) {
+				continue // lists
 			}
-			k, err := decodeKey(id, v.Data)
-			if err != nil {
-				yield(api.KeyInfo{}, a.failed("a key cannot be read", err))
-				return
-			}
-			if a.o.Now().Before(k.expires) && !yield(k.info(), nil) {
-				return
+			for n, data := range unpack(v.Data) {
+				k, err := decodeKey(n, data)
+				if err != nil {
+					yield(api.KeyInfo{}, a.failed("a key cannot be read", err))
+					return
+				}
+				if a.o.Now().Before(k.expires) && !yield(k.info(), nil) {
+					return
+				}
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
@@ -165,65 +197,68 @@ func (a *Admission) Keys(ctx context.Context) iter.Seq2[api.KeyInfo, error] {
 	}
 }
 
+// issued is a key in the list of those that a client has made.
+type issued struct {
+	name    name
+	expires time.Time
+}
+
 // list writes a key into the lists of its client and its network, if they have room.
 func (a *Admission) list(ctx context.Context, c Client, k *key) error {
-	for _, l := range []struct {
-		name string
-		most int
-	}{{"of-" + c.Wide, a.o.MaxKeysPerClient * a.o.CoarseFactor}, {"of-" + c.Net, a.o.MaxKeysPerClient}} {
-		if err := a.listIn(ctx, l.name, l.most, k); err != nil {
-			return err
+	_, n := keyPlace(k.id)
+	lists := map[string]int{c.Net: a.o.MaxKeysPerClient, c.Wide: a.o.MaxKeysPerClient * a.o.CoarseFactor}
+	_, at := a.countersAt(c)
+	err := a.issued.change(ctx, at, func(t *part) error {
+		for token, most := range lists {
+			had, err := decodeIssued(t.entries[counterName(token)])
+			if err != nil {
+				return err
+			}
+			had = a.living(had)
+			if len(had) >= most {
+				if had, err = a.unrevoked(ctx, had); err != nil {
+					return err
+				}
+			}
+			if len(had) >= most {
+				return &api.ServiceError{Code: api.CodeQuota, RetryAfterMS: a.until(had[0].expires, a.o.KeyTTL),
+					Message: fmt.Sprintf("a client may have %d keys: revoke one", most)}
+			}
+			t.set(counterName(token), encodeIssued(append(had, issued{n, k.expires})))
 		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*api.ServiceError](err); ok {
+		return refused
+	}
+	if err != nil {
+		return a.failed("a list of keys", err)
 	}
 	return nil
 }
 
-type issued struct {
-	id      string
-	expires time.Time
+// living leaves those that are not too old.
+func (a *Admission) living(all []issued) []issued {
+	return slices.DeleteFunc(all, func(i issued) bool { return !a.o.Now().Before(i.expires) })
 }
 
-func (a *Admission) listIn(ctx context.Context, name string, most int, k *key) error {
-	for range keyTries {
-		v, err := a.keys.Get(ctx, name)
+// unrevoked leaves those that are there.
+func (a *Admission) unrevoked(ctx context.Context, all []issued) ([]issued, error) {
+	var failed error
+	all = slices.DeleteFunc(all, func(i issued) bool {
+		_, err := a.key(ctx, "k"+hex.EncodeToString(i.name[:]))
 		if err != nil && !errors.Is(err, queue.ErrNotFound) {
-			return a.failed("a list of keys cannot be read", err)
+			failed = err
 		}
-		had, err := decodeIssued(v.Data)
-		if err != nil {
-			return a.failed("a list of keys cannot be read", err)
-		}
-		had = slices.DeleteFunc(had, func(i issued) bool { return !a.o.Now().Before(i.expires) })
-		if len(had) >= most {
-			had = slices.DeleteFunc(had, func(i issued) bool { // were some revoked?
-				_, err := a.keys.Get(ctx, i.id)
-				return errors.Is(err, queue.ErrNotFound)
-			})
-		}
-		if len(had) >= most {
-			return &api.ServiceError{Code: api.CodeQuota, RetryAfterMS: a.until(had[0].expires, a.o.KeyTTL),
-				Message: fmt.Sprintf("a client may have %d keys: revoke one", most)}
-		}
-		data := encodeIssued(append(had, issued{k.id, k.expires}))
-		if v.Revision == 0 {
-			_, err = a.keys.Create(ctx, name, data, 0)
-		} else {
-			_, err = a.keys.Update(ctx, name, data, v.Revision, 0)
-		}
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, queue.ErrConflict) && !errors.Is(err, queue.ErrExists) {
-			return a.failed("a list of keys cannot be written", err)
-		}
-	}
-	return a.failed("a list of keys cannot be written", queue.ErrContended)
+		return errors.Is(err, queue.ErrNotFound)
+	})
+	return all, failed
 }
 
 func encodeIssued(all []issued) []byte {
 	b := []byte{issuedVersion}
 	for _, i := range all {
-		b = append(b, i.id...)
+		b = append(b, i.name[:]...)
 		b = binary.LittleEndian.AppendUint64(b, uint64(i.expires.UnixMilli()))
 	}
 	return b
@@ -238,7 +273,7 @@ func decodeIssued(b []byte) ([]issued, error) {
 	}
 	var all []issued
 	for i := range slices.Chunk(b[1:], issuedSize) {
-		all = append(all, issued{string(i[:33]), millis(i[33:])})
+		all = append(all, issued{name(i[:16]), millis(i[16:])})
 	}
 	return all, nil
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/api"
+	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 )
 
-// maxPerHour is how many charges a counter of the queue has room for.
+// maxPerHour leaves a counter room for charges.
 const maxPerHour = 4000
 
 // unit is what stored bytes are counted in.
@@ -37,16 +38,12 @@ func (a *Admission) until(t time.Time, most time.Duration) int64 {
 	return min(max(t.Sub(a.o.Now()).Milliseconds(), 1000), most.Milliseconds())
 }
 
-// counters is where a client's are, and how many runs it has in an hour.
-func (a *Admission) counters(c Client) (b *queue.Bucket, runs int) {
+// runsPerHour is how many runs a client has in an hour.
+func (a *Admission) runsPerHour(c Client) int64 {
 	if c.Kind == KeyHolder {
-		return a.keyQuotas, a.o.KeyRunsPerHour
+		return int64(a.o.KeyRunsPerHour)
 	}
-	return a.quotas, a.o.RunsPerHour
-}
-
-func (a *Admission) cpuLimit(runs int) uint32 {
-	return uint32(min(int64(runs)*a.o.CPUPerRun.Milliseconds(), math.MaxUint32))
+	return int64(a.o.RunsPerHour)
 }
 
 func (a *Admission) storedLimit(c Client) int64 {
@@ -56,99 +53,98 @@ func (a *Admission) storedLimit(c Client) int64 {
 	return a.o.StoredPerHour
 }
 
-func (a *Admission) overQuota(u queue.Usage, what string) *api.ServiceError {
-	return &api.ServiceError{Code: api.CodeQuota, RetryAfterMS: a.until(u.Reset, hour),
-		Message: fmt.Sprintf("the quota of %d %s an hour is used up", u.Limit, what)}
+func (a *Admission) overQuota(n *counter, limit int64, what string) *api.ServiceError {
+	return &api.ServiceError{Code: api.CodeQuota, RetryAfterMS: a.until(n.reset(), window),
+		Message: fmt.Sprintf("the quota of %d %s an hour is used up", limit, what)}
 }
 
-// chargeRun charges a run to its client, and to the network of one without a key.
-// mine says that it was not charged before.
-func (a *Admission) chargeRun(ctx context.Context, c Client, id string) (mine bool, err error) {
-	b, runs := a.counters(c)
-	if c.Kind == KeyHolder || c.Wide == "" {
-		u, err := b.Charge(ctx, "r-"+c.ID, queue.Charge{ID: id, N: 1, Limit: uint32(runs), Window: hour})
-		return !u.Same, a.charged(u, err, "runs")
+// answer is what the caller of tally says of its error.
+func (a *Admission) answer(err error) error {
+	if refused, ok := errors.AsType[*api.ServiceError](err); ok || err == nil {
+		if err == nil {
+			return nil
+		}
+		return refused
 	}
-	return a.chargeTwo(ctx, b, "r-", c, id, runs, "runs")
+	return a.failed("a quota", err)
 }
 
-func (a *Admission) charged(u queue.Usage, err error, what string) error {
-	switch {
-	case err == nil:
+// chargeRun charges a run to its client, and to the network of one without a key, in one
+// step. pending is how many bytes of the client's are not counted yet. mine says that the
+// run was not charged before. A refusal writes nothing.
+func (a *Admission) chargeRun(ctx context.Context, c Client, id string, pending int64) (mine bool, err error) {
+	err = a.tally(ctx, c, func(t *tally) error {
+		mine = false
+		own := t.of("r-" + c.ID)
+		if own.find(chargeID(id)) >= 0 {
+			return nil
+		}
+		if err := a.paidFor(t, c, pending); err != nil {
+			return err
+		}
+		if err := a.chargeBoth(t, "r-", c.ID, c, id, a.runsPerHour(c), "runs"); err != nil {
+			return err
+		}
+		mine = true
 		return nil
-	case errors.Is(err, queue.ErrQuota):
-		return a.overQuota(u, what)
-	}
-	return a.failed("a charge", err)
+	})
+	return mine, a.answer(err)
 }
 
-// chargeBoth is chargeTwo for what is never charged again.
-func (a *Admission) chargeBoth(ctx context.Context, b *queue.Bucket, prefix string, c Client, id string, limit int, what string) error {
-	_, err := a.chargeTwo(ctx, b, prefix, c, id, limit, what)
-	return err
+// chargeKey charges the issue of a key to the address and its network.
+func (a *Admission) chargeKey(ctx context.Context, c Client) error {
+	if c.Net == "" || c.Wide == "" {
+		return a.failed("a key was asked for by a client without an address", queue.ErrName)
+	}
+	id := credential.Run.New()
+	return a.answer(a.tally(ctx, Client{ID: c.Net, Net: c.Net}, func(t *tally) error {
+		return a.chargeBoth(t, "k-", c.Net, Client{Kind: Anonymous, Wide: c.Wide}, id, int64(a.o.KeysPerHour), "keys")
+	}))
 }
 
-// chargeTwo charges a client and its network. A refusal of one whose quota is used up
-// writes nothing: a flood of them costs two reads each.
-func (a *Admission) chargeTwo(ctx context.Context, b *queue.Bucket, prefix string, c Client, id string, limit int, what string) (mine bool, err error) {
-	one := queue.Charge{ID: id, N: 1, Limit: uint32(limit), Window: hour}
-	many := one
-	many.Limit *= uint32(a.o.CoarseFactor)
-	fine, wide := prefix+c.Net, prefix+c.Wide
-	u, err := b.Used(ctx, fine, one.Limit, hour)
-	if err != nil {
-		return false, a.failed("a quota", err)
+// chargeBoth charges a client, and its network if it is known by its address.
+func (a *Admission) chargeBoth(t *tally, prefix, token string, c Client, id string, limit int64, what string) error {
+	own := t.of(prefix + token)
+	if !own.room(1, limit) {
+		return a.overQuota(own, limit, what)
 	}
-	if u.Used >= u.Limit { // nothing is written unless it was charged before
-		u, err = b.Charge(ctx, fine, one)
-		return !u.Same, a.charged(u, err, what)
+	if c.Kind == Anonymous && c.Wide != "" {
+		wide := t.of(prefix + c.Wide)
+		limit *= int64(a.o.CoarseFactor)
+		if !wide.room(1, limit) {
+			return a.overQuota(wide, limit, what+" of a network")
+		}
+		t.add(prefix+c.Wide, wide, id, 1)
 	}
-	w, err := b.Charge(ctx, wide, many)
-	if err != nil {
-		return false, a.charged(w, err, what+" of a network")
-	}
-	u, err = b.Charge(ctx, fine, one)
-	if errors.Is(err, queue.ErrQuota) && !w.Same {
-		a.refund(ctx, b, wide, id)
-	}
-	return !u.Same, a.charged(u, err, what)
+	t.add(prefix+token, own, id, 1)
+	return nil
 }
 
-// refund takes a charge back. If that does not come through the charge stands.
-func (a *Admission) refund(ctx context.Context, b *queue.Bucket, key, id string) {
+// refundRun takes a charge back. If that does not come through the charge stands.
+func (a *Admission) refundRun(ctx context.Context, c Client, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if _, err := b.Refund(ctx, key, id, hour); err != nil {
+	err := a.tally(ctx, c, func(t *tally) error {
+		t.remove("r-"+c.ID, id)
+		if c.Kind == Anonymous && c.Wide != "" {
+			t.remove("r-"+c.Wide, id)
+		}
+		return nil
+	})
+	if err != nil {
 		a.o.Log.Warn("admission: a charge stands", "error", err)
 	}
 }
 
-func (a *Admission) refundRun(ctx context.Context, c Client, id string) {
-	b, _ := a.counters(c)
-	a.refund(ctx, b, "r-"+c.ID, id)
-	if c.Kind == Anonymous && c.Wide != "" {
-		a.refund(ctx, b, "r-"+c.Wide, id)
-	}
-}
-
 // paidFor refuses a client whose former runs have used up what is counted after them.
-func (a *Admission) paidFor(ctx context.Context, c Client, pending int64) error {
-	b, runs := a.counters(c)
-	cpu, err := b.Used(ctx, "c-"+c.ID, a.cpuLimit(runs), hour)
-	if err != nil {
-		return a.failed("a quota", err)
-	}
-	if cpu.Used >= cpu.Limit {
-		e := a.overQuota(cpu, "ms of CPU time")
-		return e
+func (a *Admission) paidFor(t *tally, c Client, pending int64) error {
+	most := a.runsPerHour(c) * a.o.CPUPerRun.Milliseconds()
+	if cpu := t.of("c-" + c.ID); cpu.used() >= most {
+		return a.overQuota(cpu, most, "ms of CPU time")
 	}
 	limit := a.storedLimit(c)
-	stored, err := b.Used(ctx, "s-"+c.ID, uint32(min(limit/unit, math.MaxUint32)), hour)
-	if err != nil {
-		return a.failed("a quota", err)
-	}
-	if int64(stored.Used)*unit+pending > limit {
-		return &api.ServiceError{Code: api.CodeStorage, RetryAfterMS: a.until(stored.Reset, hour),
+	if stored := t.of("s-" + c.ID); stored.used()*unit+pending > limit {
+		return &api.ServiceError{Code: api.CodeStorage, RetryAfterMS: a.until(stored.reset(), window),
 			Message: fmt.Sprintf("a client may have %d bytes stored in an hour", limit)}
 	}
 	return nil
@@ -171,18 +167,14 @@ func (a *Admission) Spend(ctx context.Context, c Client, cost Cost) error {
 	if !a.o.Quotas || c.Kind == Operator {
 		return nil
 	}
-	b, _ := a.counters(c)
-	var all error
-	for prefix, n := range map[string]int64{"c-": cost.CPUMS, "s-": (cost.StoredBytes + unit - 1) / unit} {
-		if n <= 0 {
-			continue
+	return a.tally(ctx, c, func(t *tally) error {
+		for prefix, n := range map[string]int64{"c-": cost.CPUMS, "s-": cost.StoredBytes/unit + min(cost.StoredBytes%unit, 1)} {
+			if n > 0 {
+				t.add(prefix+c.ID, t.of(prefix+c.ID), cost.ID, uint32(min(n, math.MaxUint32)))
+			}
 		}
-		_, err := b.Charge(ctx, prefix+c.ID, queue.Charge{ID: cost.ID, N: uint32(min(n, math.MaxInt32)), Limit: math.MaxUint32, Window: hour})
-		if err != nil && !errors.Is(err, queue.ErrQuota) { // no room for one more charge: it is over any limit
-			all = errors.Join(all, err)
-		}
-	}
-	return all
+		return nil
+	})
 }
 
 // Quotas are what the client may still do in this hour, nil where nothing is counted.
@@ -191,37 +183,34 @@ func (a *Admission) Quotas(ctx context.Context, c Client) (runs, keys *api.Quota
 	if !a.o.Quotas || c.Kind == Operator {
 		return nil, nil, nil
 	}
-	b, limit := a.counters(c)
-	if runs, err = a.quota(ctx, b, "r-"+c.ID, limit); err != nil {
-		return nil, nil, err
-	}
-	if c.Kind == Anonymous && c.Wide != "" {
-		if err := a.narrow(ctx, "r-"+c.Wide, limit, runs); err != nil {
-			return nil, nil, err
+	err = a.tally(ctx, c, func(t *tally) error {
+		wide := c.Wide
+		if c.Kind != Anonymous {
+			wide = ""
 		}
+		runs = a.quota(t, "r-", c.ID, wide, a.runsPerHour(c))
+		return nil
+	})
+	if err == nil && c.Net != "" && c.Wide != "" {
+		err = a.tally(ctx, Client{ID: c.Net, Net: c.Net}, func(t *tally) error {
+			keys = a.quota(t, "k-", c.Net, c.Wide, int64(a.o.KeysPerHour))
+			return nil
+		})
 	}
-	if c.Net == "" || c.Wide == "" {
-		return runs, nil, nil
-	}
-	if keys, err = a.quota(ctx, a.quotas, "k-"+c.Net, a.o.KeysPerHour); err != nil {
-		return nil, nil, err
-	}
-	return runs, keys, a.narrow(ctx, "k-"+c.Wide, a.o.KeysPerHour, keys)
-}
-
-func (a *Admission) quota(ctx context.Context, b *queue.Bucket, key string, limit int) (*api.Quota, error) {
-	u, err := b.Used(ctx, key, uint32(limit), hour)
 	if err != nil {
-		return nil, a.failed("a quota", err)
+		return nil, nil, a.answer(err)
 	}
-	return &api.Quota{Limit: limit, Used: int(u.Used), Remaining: max(limit-int(u.Used), 0), Reset: u.Reset.UTC()}, nil
+	return runs, keys, nil
 }
 
-// narrow leaves no more of a quota than the network has left.
-func (a *Admission) narrow(ctx context.Context, wide string, limit int, q *api.Quota) error {
-	w, err := a.quota(ctx, a.quotas, wide, limit*a.o.CoarseFactor)
-	if err == nil {
-		q.Remaining = min(q.Remaining, w.Remaining)
+// quota is what a counter says; no more remains of it than of that of the network.
+func (a *Admission) quota(t *tally, prefix, token, wide string, limit int64) *api.Quota {
+	own := t.of(prefix + token)
+	q := &api.Quota{Limit: int(limit), Used: int(own.used()), Reset: own.reset()}
+	left := limit - own.used()
+	if wide != "" {
+		left = min(left, limit*int64(a.o.CoarseFactor)-t.of(prefix+wide).used())
 	}
-	return err
+	q.Remaining = int(max(left, 0))
+	return q
 }

@@ -323,6 +323,7 @@ func TestSpend(t *testing.T) {
 		}
 		return code(t, err)
 	}
+	n := 0
 	for name, c := range map[string]struct {
 		cost Cost
 		want api.Code
@@ -336,7 +337,8 @@ func TestSpend(t *testing.T) {
 		"nothing":     {Cost{}, ""},
 		"less than 0": {Cost{CPUMS: -1 << 60, StoredBytes: -1 << 60}, ""},
 	} {
-		client := identify(t, a, fmt.Sprintf("192.0.2.%d:1", len(name)))
+		n++
+		client := identify(t, a, fmt.Sprintf("192.0.2.%d:1", n))
 		cost := c.cost
 		cost.ID = credential.Run.New()
 		if got := try(client, 1000); got != "" {
@@ -409,6 +411,16 @@ func heap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// settled is the heap when it is no more than so much larger than before, or after 30 s:
+// the store gives up the caches of what was written some seconds later.
+func settled(before, atMost int64) (after int64) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if after = heap(); after-before <= atMost || time.Now().After(end) {
+			return after
+		}
+	}
 }
 
 // Two hundred thousand clients, each of which asks for everything once and goes, leave
@@ -485,7 +497,7 @@ func manyKeys(t *testing.T, count int) (before, full int64) {
 		})
 	}
 	work.Wait()
-	full = heap()
+	full = settled(before, 8<<20)
 	n := 0
 	for _, err := range a.Keys(t.Context()) {
 		must(t, err)
@@ -500,13 +512,60 @@ func manyKeys(t *testing.T, count int) (before, full int64) {
 	return before, full
 }
 
+// manyQuotas has clients submit a run each, every one from a network of its own, and
+// says how much heap their counters take.
+func manyQuotas(t *testing.T, count int) (before, full int64) {
+	t.Helper()
+	a := open(t, Options{Quotas: true})
+	before = heap()
+	var work sync.WaitGroup
+	for w := range 8 {
+		work.Go(func() {
+			r := request("")
+			for i := w; i < count; i += 8 {
+				r.RemoteAddr = fmt.Sprintf("[2001:db8:%x:1:%x::]:1", i&0xffff, i>>16)
+				if i>>16 > 0 {
+					r.RemoteAddr = fmt.Sprintf("[2001:db8:%x:%x::1]:1", i&0xffff, 1+i>>16)
+				}
+				c, err := a.Identify(r)
+				must(t, err)
+				p, err := a.Admit(t.Context(), c, Request{ID: credential.Run.New(), Bytes: 1})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				p.Accepted()
+				a.Done(p.r.ID)
+			}
+		})
+	}
+	work.Wait()
+	full = settled(before, 8<<20)
+	c := identify(t, a, "[2001:db8:7:1::1]:1")
+	if r, _, err := a.Quotas(t.Context(), c); err != nil || r.Used != 1 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if h := a.Held(); h != (Held{}) {
+		t.Errorf("%+v", h)
+	}
+	return before, full
+}
+
+// What the store's index takes for 4,096 parts is all that many keys and many clients
+// take; the soak test has two hundred thousand.
+//
 // proves part of X-09
-func TestManyKeysAsRoot(t *testing.T) {
-	const count = 4000
-	before, full := manyKeys(t, count)
-	t.Logf("%d bytes of heap a key", (full-before)/count)
+func TestManyInStoreAsRoot(t *testing.T) {
+	inOneHour()
+	before, full := manyKeys(t, 4000)
+	t.Logf("keys: heap before %d KiB, after %d KiB", before>>10, full>>10)
 	if full-before > 8<<20 {
-		t.Errorf("heap before %d KiB, after %d KiB", before>>10, full>>10)
+		t.Error("it grows")
+	}
+	before, full = manyQuotas(t, 4000)
+	t.Logf("clients: heap before %d KiB, after %d KiB", before>>10, full>>10)
+	if full-before > 8<<20 {
+		t.Error("it grows")
 	}
 }
 

@@ -51,7 +51,7 @@ func (a *Admission) slowed(ctx context.Context, c Client, sourceHash string) err
 // of the queue.
 func (a *Admission) Lost(ctx context.Context, client, sourceHash string) error {
 	key := a.slowKey(client, sourceHash)
-	for range keyTries {
+	for range casTries {
 		v, err := a.slow.Get(ctx, key)
 		n := uint64(1)
 		switch {

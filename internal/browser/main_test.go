@@ -156,10 +156,18 @@ func thrown(d *runtime.ExceptionDetails) string {
 func (p *tab) clean() {
 	p.t.Helper()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, f := range p.faults {
 		p.t.Error(f)
 	}
+	p.mu.Unlock()
+	p.stayed()
+}
+
+// stayed fails the test if the page asked anybody but the service.
+func (p *tab) stayed() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, r := range p.requests {
 		if !strings.HasPrefix(r, p.url+"/") && !strings.HasPrefix(r, "blob:"+p.url+"/") {
 			p.t.Error("it asked for", r)
@@ -226,10 +234,10 @@ func (p *tab) until(expression string) {
 	value[bool](p, "new Promise(ok => { const look = () => ("+expression+") ? ok(true) : setTimeout(look, 20); look() })")
 }
 
-// sees waits until an element has a text in it.
+// sees waits until an element, or one of several, has a text in it.
 func (p *tab) sees(selector, text string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`(document.querySelector(%q)?.textContent ?? "").includes(%q)`, selector, text))
+	p.until(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(e => e.textContent.includes(%q))`, selector, text))
 }
 
 func (p *tab) text(selector string) string {

@@ -37,8 +37,6 @@ type Usage struct {
 	Used, Limit uint32
 	// Reset is when the window ends.
 	Reset time.Time
-	// Same says, of what Charge returns, that the id had been charged before.
-	Same bool
 }
 
 const (
@@ -196,9 +194,7 @@ func (b *Bucket) change(ctx context.Context, key string, window time.Duration, l
 		}
 		err = f(n)
 		if errors.Is(err, errSame) {
-			u := n.usage(limit, window)
-			u.Same = true
-			return u, nil
+			return n.usage(limit, window), nil
 		}
 		if err != nil {
 			return n.usage(limit, window), err

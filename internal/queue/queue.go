@@ -343,3 +343,6 @@ func (q *Queue) Insecure() bool { return q.srv == nil && q.o.Insecure }
 // Shared says that the server is an external one, so that other machines may have the
 // same jobs.
 func (q *Queue) Shared() bool { return q.srv == nil }
+
+// Now is the store's clock, by which buckets go.
+func (q *Queue) Now() time.Time { return q.now() }

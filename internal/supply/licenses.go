@@ -21,6 +21,7 @@ var Read = map[string]string{
 	// relicensed stays under it; documentation, which is not linked, is CC-BY-4.0),
 	// then the Apache License and the MIT License whole.
 	"af679003d933f045393a6a029f43da113f9ae364eac651d9ae268392985580f5": "Apache-2.0 AND MIT",
+	"cc0975a5f6305145bdd7b41ce9479632fdac3870e6ac4281f28017f18c767c4e": "ISC", // github.com/coder/websocket: "and distribute" for "and/or distribute"
 }
 
 // Licences knows the texts of the allowed licences.

@@ -92,9 +92,17 @@ function changeLanguage(before) {
 
 // ---- the run
 
+let phase = ""
 function say(state, tone = "") {
+  phase = state
   $("state").textContent = state
   $("state").className = tone
+}
+
+/** link says that the connection is lost, or that it is there again. */
+function link(state) {
+  $("state").textContent = state === "lost" ? "The connection is lost; trying again…" : phase
+  $("state").className = state === "lost" ? "bad" : ""
 }
 
 function complain(text) {
@@ -138,7 +146,7 @@ async function watch(it, s) {
   $("verdict").hidden = true
   busy(true)
   try {
-    for await (const frame of run.frames(link => link === "lost" && run === it && say("The connection is lost; trying again…", "bad"))) {
+    for await (const frame of run.frames(state => run === it && link(state))) {
       if (run !== it) return
       take(frame, it, s)
     }
@@ -159,7 +167,6 @@ function take(frame, it, s) {
       return screen.write("stdout", frame.compile?.stdout)
     case "started": return begun(s)
     case "chunk":
-      if ($("state").className === "bad") say("Running")
       return screen.write(frame.stream, frame.base64 ? decode(frame.base64) : frame.data)
     case "stats": return usage.add(frame)
     case "finished": return ended(frame.result, it, s)
@@ -207,6 +214,7 @@ async function typed(text, close) {
   complain("")
   try {
     await run.type(text, close)
+    screen.write("stdin", text)
   } catch (e) {
     complain(said(e))
   }

@@ -1,15 +1,18 @@
 // One program for each language: small, and something to see.
 
-const picture = `# Everything here is standard Python. The picture comes back as a file.
+const picture = `# All of this is standard Python. The picture comes back as a file.
 import struct, sys, time, zlib
 
-def png(name, width, height, pixel):
-    rows = b"".join(b"\\0" + bytes(v for x in range(width) for v in pixel(x, y)) for y in range(height))
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    with open(name, "wb") as f:
-        f.write(b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-                + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+def chunk(kind, data):
+    sum = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", sum)
+
+def png(width, height, pixel):
+    rows = b"".join(b"\\0" + bytes(v for x in range(width) for v in pixel(x, y))
+                    for y in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head)
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 def mandelbrot(x, y):
     c, z = complex(x / 110 - 2.05, y / 110 - 1.1), 0
@@ -20,9 +23,9 @@ def mandelbrot(x, y):
     return 12, 20, 40
 
 for n in range(1, 4):
-    print(f"\\033[1;36mstep {n}\\033[0m of 3")
+    print(f"\\033[1;36mstep {n}\\033[0m of 3", flush=True)
     time.sleep(0.3)
-png("mandelbrot.png", 320, 242, mandelbrot)
+open("mandelbrot.png", "wb").write(png(320, 242, mandelbrot))
 print("a picture is ready", file=sys.stderr)
 `
 

@@ -9,8 +9,8 @@ const FIELDS = [
   ["wall_ms", "Time", "s", 1000, ms],
   ["cpu_ms", "Processor time", "s", 1000, ms],
   ["memory_bytes", "Memory", "MiB", MIB, bytes],
-  ["pids", "Processes and threads", "", 1, String],
-  ["stdout_bytes", "Standard output", "MiB", MIB, bytes],
+  ["pids", "Processes", "", 1, String],
+  ["stdout_bytes", "Output", "MiB", MIB, bytes],
   ["disk_bytes", "Disk", "MiB", MIB, bytes],
 ]
 
@@ -21,7 +21,7 @@ export class Limits {
   constructor(box, info) {
     this.#fields = FIELDS.map(([name, words, unit, size, shown]) => {
       const low = info.floors[name] ?? 0, high = info.ceilings[name] ?? 0
-      const field = el("input", { type: "number", min: low / size, max: high / size, step: "any", inputMode: "decimal", title: `from ${shown(low)} to ${shown(high)}` })
+      const field = el("input", { id: `limit-${name}`, type: "number", min: low / size, max: high / size, step: "any", inputMode: "decimal", title: `from ${shown(low)} to ${shown(high)}` })
       box.append(el("label", {}, unit ? `${words}, ${unit} ` : `${words} `, field))
       return { name, size, field }
     })

@@ -15,6 +15,9 @@ const SEQUENCE = /^\x1b(?:\[([0-?]*)[ -/]*([@-~])|[\]PX^_][^\x07\x1b]*(?:\x07|\x
 // The beginning of one that may still become whole.
 const BEGUN = /^\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)$/
 
+// What a line that is not standard output begins with for who does not see its colour.
+const SPOKEN = { stderr: "standard error: ", stdin: "you typed: " }
+
 /** Style is what SGR may change: two of sixteen colours, and four attributes. */
 class Style {
   fg = null
@@ -103,7 +106,7 @@ export class Screen {
     this.#frame = this.#cost = this.#dropped = 0
     this.#lines = []
     this.#queued = []
-    this.#streams = { stdout: new Feed(), stderr: new Feed() }
+    this.#streams = { stdout: new Feed(), stderr: new Feed(), stdin: new Feed() }
   }
 
   /** write shows a piece of a stream; it may be cut anywhere. */
@@ -141,7 +144,6 @@ export class Screen {
     if (!l || l.stream !== stream || l.over) l = this.#begin(stream)
     if (text === "\n") {
       l.over = true
-      l.box.append("\n")
       return
     }
     if (l.restart) {
@@ -173,7 +175,7 @@ export class Screen {
 
   #begin(stream) {
     const box = el("div", { className: `line ${stream}` })
-    if (stream === "stderr" && this.#lines.at(-1)?.stream !== "stderr") box.append(el("span", { className: "away" }, "standard error: "))
+    if (stream !== "stdout" && this.#lines.at(-1)?.stream !== stream) box.append(el("span", { className: "away" }, SPOKEN[stream]))
     this.#box.append(box)
     const line = { stream, box, length: 0, cost: NODE, over: false, restart: false }
     this.#cost += NODE

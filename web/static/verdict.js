@@ -32,7 +32,7 @@ export function sentence(r, limits = {}) {
 
 /** facts are the numbers of a result. */
 export function facts(r) {
-  const rows = [["Time", ms(r.wall_ms)]]
+  const rows = r.verdict === "compile_error" ? [] : [["Time", ms(r.wall_ms)]]
   if (r.cpu_ms != null) rows.push(["Processor", ms(r.cpu_ms)])
   if (r.peak_bytes != null) rows.push(["Most memory", bytes(r.peak_bytes)])
   if (r.oom_kills) rows.push(["Killed for memory", plural(r.oom_kills, "process", "processes")])
@@ -42,14 +42,17 @@ export function facts(r) {
   return el("dl", { className: "facts" }, ...rows.map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v))))
 }
 
+// What is said of a pattern that nothing is like; that is no news.
+const NOTHING = "there is no such file"
+
 /** notes are what else has to be said. */
 export function notes(r) {
   const all = []
-  if (r.message) all.push(visible(r.message))
+  if (r.message && r.verdict !== "compile_error") all.push(visible(r.message))
   if (r.truncated?.stdout) all.push("Standard output is longer than its limit; the rest is lost.")
   if (r.truncated?.stderr) all.push("Standard error is longer than its limit; the rest is lost.")
   for (const w of r.warnings ?? []) all.push(visible(w))
-  for (const a of r.refused_artifacts ?? []) all.push(el("span", {}, "Not given back: ", guest(a.name), ` (${visible(a.reason)})`))
+  for (const a of (r.refused_artifacts ?? []).filter(a => !(a.name.includes("*") && a.reason === NOTHING))) all.push(el("span", {}, "Not given back: ", guest(a.name), ` (${visible(a.reason)})`))
   return all.length ? el("ul", { className: "notes" }, ...all.map(n => el("li", {}, n))) : null
 }
 
