@@ -71,13 +71,20 @@ type Options struct {
 
 // Bounds of one request.
 const (
-	dialTime  = 10 * time.Second
-	headTime  = 30 * time.Second // until an answer begins, beside what it may wait
-	bodyTime  = 5 * time.Minute  // from there to its end
-	quietTime = time.Minute      // without a byte of a stream, whose server shows life more often
-	maxHead   = 64 << 10
-	maxTold   = 64 << 10 // bytes of an answer that is an error
+	dialTime = 10 * time.Second
+	maxHead  = 64 << 10
+	maxTold  = 64 << 10 // bytes of an answer that is an error
 )
+
+// times are how long things may take.
+type times struct {
+	head  time.Duration // until an answer begins, beside what it may wait
+	body  time.Duration // from there to its end
+	quiet time.Duration // without a byte of a stream, whose server shows life each 15 s
+	wait  time.Duration // of one request for a result
+}
+
+var usual = times{30 * time.Second, 5 * time.Minute, 45 * time.Second, 25 * time.Second}
 
 // Client speaks with one service. It is safe for concurrent use.
 type Client struct {
@@ -86,11 +93,12 @@ type Client struct {
 	http   *http.Client
 	bearer string
 	idle   func()
+	times  times
 }
 
 // New checks the options; it sends nothing. The error is an *[api.FieldError].
 func New(o Options) (*Client, error) {
-	c := &Client{o: o}
+	c := &Client{o: o, times: usual}
 	if err := c.check(); err != nil {
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func (c *Client) ask(ctx context.Context, k *call) ([]byte, error) {
 		ctx, stop = lingering(ctx, k.grace)
 		defer stop()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, headTime+k.wait+bodyTime, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.times.head+k.wait+c.times.body, errSlow)
 	defer cancel()
 	a, err := c.send(ctx, cancel, k)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *Client) send(ctx context.Context, cancel context.CancelFunc, k *call) (
 	for name, value := range k.header {
 		r.Header.Set(name, value)
 	}
-	late := time.AfterFunc(headTime+k.wait, cancel)
+	late := time.AfterFunc(c.times.head+k.wait, cancel)
 	a, err := c.http.Do(r)
 	if !late.Stop() && err != nil {
 		return nil, errSlow

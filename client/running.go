@@ -32,7 +32,8 @@ type Running struct {
 
 	seq      uint64 // of the last event that was given out
 	position int    // the last one told, -1 for none
-	frames   int
+	frames   int    // that came, and how many of them were given out
+	given    int
 	bytes    int64
 	started  bool
 

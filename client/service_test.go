@@ -15,8 +15,6 @@ import (
 )
 
 // A program runs, and what it left is fetched by its digest.
-//
-// proves part of X-04
 func TestRunAsRoot(t *testing.T) {
 	_, url := open(t, service.Options{})
 	c := dial(t, client.Options{URL: url})
@@ -82,6 +80,62 @@ func TestCancelAsRoot(t *testing.T) {
 		t.Errorf("%+v %v", result, err)
 	}
 	if result, err := r.Wait(); err != nil || result.Verdict != api.OK {
+		t.Errorf("%+v %v", result, err)
+	}
+}
+
+// Who has the id watches, and nothing that he sends reaches the program: without the
+// owner's token, and with another one.
+//
+// proves part of X-25
+func TestWatcherAsRoot(t *testing.T) {
+	_, url := open(t, service.Options{})
+	c := dial(t, client.Options{URL: url})
+	r, err := c.Start(t.Context(), api.Program{Language: "bash", Source: "trap 'echo signal' USR1; echo ready; while read -r x; do echo got $x; done"},
+		client.WithStdinPipe(), client.WithEventStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range r.Events() {
+		if f.Data == "ready\n" {
+			break
+		}
+	}
+	forbidden := func(err error) bool {
+		told := (*api.ServiceError)(nil)
+		return errors.As(err, &told) && told.Code == api.CodeForbidden
+	}
+	watcher, err := c.Attach(t.Context(), r.ID(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watcher.Signal("SIGUSR1"); !errors.As(err, new(*api.FieldError)) {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.Attach(t.Context(), r.ID(), "", client.WithStdinPipe()); !errors.As(err, new(*api.FieldError)) {
+		t.Errorf("%v", err)
+	}
+	thief, err := c.Attach(t.Context(), r.ID(), token, client.WithStdinPipe())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := thief.Signal("SIGUSR1"); !forbidden(err) {
+		t.Errorf("%v", err)
+	}
+	if _, err := thief.Stdin().Write([]byte("stolen\n")); !forbidden(err) {
+		t.Errorf("%v", err)
+	}
+	thief.Cancel()
+	if result, err := thief.Wait(); !forbidden(err) {
+		t.Errorf("%+v %v", result, err)
+	}
+	if _, err := r.Stdin().Write([]byte("own\n")); err != nil { // the control
+		t.Error(err)
+	}
+	if err := r.Stdin().Close(); err != nil {
+		t.Error(err)
+	}
+	if result, err := r.Wait(); err != nil || result.Stdout != "ready\ngot own\n" {
 		t.Errorf("%+v %v", result, err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 // Bounds of following one run.
 const (
-	longWait       = 25 * time.Second // of one request for the result
 	maxFrames      = 1_000_000
 	maxInternal    = 5 // times that a service says "internal" with nothing else between
 	maxStreamBytes = 1 << 30
@@ -32,16 +31,16 @@ func (r *Running) result(ctx context.Context) (*api.Result, error) {
 
 // poll asks for the result until there is one.
 func (r *Running) poll(ctx context.Context) (*api.Result, error) {
-	wait := longWait
+	wait := r.c.times.wait
 	for n := 0; ; n++ {
 		asked := time.Now()
 		run, err := r.c.state(ctx, r.id, wait, r.c.o.Reconnect)
-		if told := (*api.ServiceError)(nil); errors.As(err, &told) && told.Field == "wait" && wait == longWait {
+		if told := (*api.ServiceError)(nil); errors.As(err, &told) && told.Field == "wait" && wait == r.c.times.wait {
 			limits, err := r.c.Limits(ctx)
 			if err != nil {
 				return nil, err
 			}
-			wait = time.Duration(min(max(limits.WaitMS, 0), longWait.Milliseconds()-1)) * time.Millisecond
+			wait = time.Duration(min(max(limits.WaitMS, 0), wait.Milliseconds()-1)) * time.Millisecond
 			continue
 		}
 		if err != nil {
@@ -76,14 +75,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (r *Running) watch(ctx context.Context) (*api.Result, error) {
 	alive := time.Now() // when something came last
 	for n := 0; ; n++ {
-		before := r.frames
+		before := r.given
 		result, err := r.stream(ctx)
 		switch {
 		case result != nil:
 			return result, nil
 		case context.Cause(ctx) != nil:
 			return nil, context.Cause(ctx)
-		case r.frames > before:
+		case r.given > before:
 			n, alive = 0, time.Now()
 		}
 		if err == nil {
@@ -128,7 +127,7 @@ func (r *Running) stream(ctx context.Context) (*api.Result, error) {
 	if kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || kind != "text/event-stream" {
 		return nil, answerErrorf("it is no stream of events")
 	}
-	body := &quiet{r: a.Body, end: cancel}
+	body := &quiet{r: a.Body, after: r.c.times.quiet, end: cancel}
 	in := newEventReader(body, r.c.o.MaxAnswer)
 	for {
 		data, err := in.next()
@@ -159,12 +158,13 @@ func (r *Running) known(ctx context.Context) (*api.Result, error) {
 
 // quiet ends a stream from which nothing comes any more. It counts only while it is read.
 type quiet struct {
-	r   io.Reader
-	end context.CancelFunc
+	r     io.Reader
+	after time.Duration
+	end   context.CancelFunc
 }
 
 func (q *quiet) Read(p []byte) (int, error) {
-	t := time.AfterFunc(quietTime, q.end)
+	t := time.AfterFunc(q.after, q.end)
 	defer t.Stop()
 	return q.r.Read(p)
 }
@@ -223,6 +223,7 @@ func (r *Running) begin() {
 
 // give gives an event to whom the options name.
 func (r *Running) give(f api.Frame) {
+	r.given++
 	if r.t.event != nil {
 		r.t.event(f)
 	}

@@ -323,8 +323,17 @@ func (r *remoteRun) fetch(ctx context.Context, running *client.Running, result *
 
 // warn names the layers that did not hold, where the service runs without.
 func (r *remoteRun) warn(result *glovebox.Result) {
-	if e := result.Evidence; e.Sandbox != "" && e.Sandbox != "require" {
-		warnIncomplete(r.sink.stderr, glovebox.Status{Layers: e.Layers, Complete: len(missing(glovebox.Status{Layers: e.Layers})) == 0})
+	if result.Evidence.Sandbox == "require" {
+		return
+	}
+	var names []string
+	for _, l := range result.Evidence.Layers {
+		if !l.Applied && l.Name != "speculation" && l.Name != "time" && len(names) < 10 {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintln(r.sink.stderr, "glovebox: warning: "+termtext.String("the service ran it in an incomplete sandbox: without "+strings.Join(names, ", ")))
 	}
 }
 

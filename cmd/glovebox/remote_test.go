@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,7 +111,7 @@ func TestRemoteReaderGoneAsRoot(t *testing.T) {
 // A service that is killed and starts again leaves nobody without a result: what had
 // begun is interrupted, what had not runs, once, and no program starts twice.
 //
-// proves part of X-07
+// proves part of H-50
 func TestRemoteKilledAsRoot(t *testing.T) {
 	l, addr := free(t)
 	l.Close()
@@ -171,5 +174,60 @@ func TestRemoteKilledAsRoot(t *testing.T) {
 		if i%2 == 0 && (count["started"] > 1 || count["finished"] != 1) {
 			t.Errorf("%d: %v", i, count)
 		}
+	}
+}
+
+// What a service says reaches a terminal without anything that moves it: output,
+// refusals, reasons, names, ids.
+//
+// proves part of X-27
+func TestRemoteTerminalIsSafe(t *testing.T) {
+	const evil = "\x1b]52;c;AAAA\x07\x1b[2J\u202e"
+	text := strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(evil)
+	id := strings.Repeat("0", 32)
+	finished := func(rest string) string {
+		return "data: {\"type\":\"chunk\",\"seq\":1,\"stream\":\"stdout\",\"data\":\"" + text + "\",\"t_ms\":0}\n\n" +
+			"data: {\"type\":\"finished\",\"seq\":2,\"t_ms\":0,\"result\":{\"id\":\"" + id + "\"," + rest + "}}\n\n"
+	}
+	for name, c := range map[string]struct {
+		status      int
+		body, event string
+		args        []string
+	}{
+		"a refusal": {400, `{"error":{"code":"bad_field","message":"` + text + `","field":"` + text + `"}}`, "", nil},
+		"a failure": {500, `{"error":{"code":"internal","message":"` + text + `","request_id":"` + text + `"}}`, "", nil},
+		"output":    {202, "", finished(`"verdict":"ok","stdout":"` + text + `"`), nil},
+		"a verdict": {202, "", finished(`"verdict":"` + text + `","message":"` + text + `"`), nil},
+		"a reason":  {202, "", finished(`"verdict":"setup_failed","stage":"` + text + `","message":"` + text + `","refused_artifacts":[{"name":"` + text + `","reason":"` + text + `"}]`), nil},
+		"a layer":   {202, "", finished(`"verdict":"ok","evidence":{"sandbox":"auto","layers":[{"name":"` + text + `","applied":false,"detail":""}]}`), nil},
+		"JSON":      {202, "", finished(`"verdict":"ok","message":"` + text + `"`), []string{"--json=stream"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/events"):
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(w, c.event)
+				case c.status == 202:
+					w.WriteHeader(202)
+					_, _ = io.WriteString(w, `{"id":"`+id+`","state":"queued","owner_token":"gbo_`+strings.Repeat("0", 64)+`","api_version":"v1"}`)
+				default:
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, c.body)
+				}
+			}))
+			defer s.Close()
+			p, pty := terminal(t, 200, slices.Concat([]string{"run", "--server", s.URL, "--wait-busy", "0"}, c.args, []string{"--", "true"})...)
+			_ = p.Wait()
+			shown := strings.ReplaceAll(pty.Shown(), "\x1b[0m", "")
+			if shown == "" || strings.ContainsAny(shown, "\x1b\x07\u202e") {
+				t.Errorf("shown: %q", shown)
+			}
+			if name != "output" && !strings.Contains(shown, "52;c;") {
+				t.Errorf("nothing of it is told: %q", shown)
+			}
+		})
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // closeTime is how long a service may take to put everything away once no run is left
 // that it waits for.
-const closeTime = 20 * time.Second
+const closeTime = 40 * time.Second
 
 // lookEvery is how often the store is asked whether it has stopped, and the service
 // manager told that all is well.
@@ -53,8 +53,8 @@ func (s *serving) run(parent context.Context) error {
 		if !again || err != nil {
 			return err
 		}
-		if !s.awaitRoom(signals) {
-			return nil
+		if more, err := s.awaitRoom(signals); !more {
+			return err
 		}
 	}
 }
@@ -274,10 +274,16 @@ func (s *serving) close(svc *service.Service) error {
 	}
 }
 
-// awaitRoom returns when the file system of the data folder has room again; false when
-// a signal came before.
-func (s *serving) awaitRoom(signals chan os.Signal) bool {
+// awaitRoom refuses requests until the file system of the data folder has room again;
+// it returns false when a signal came before.
+func (s *serving) awaitRoom(signals chan os.Signal) (bool, error) {
 	notify("STATUS=waiting for room on the disk")
+	opts := s.opts
+	var err error
+	if opts.Listeners, err = s.listeners(); err != nil {
+		return false, err
+	}
+	defer service.RefuseForRoom(opts)()
 	every := time.NewTicker(lookEvery)
 	defer every.Stop()
 	beat := newHeartbeat()
@@ -286,12 +292,12 @@ func (s *serving) awaitRoom(signals chan os.Signal) bool {
 		var fs unix.Statfs_t
 		if err := unix.Statfs(s.config.Data, &fs); err == nil && int64(fs.Bavail)*fs.Bsize >= s.config.MinFree {
 			s.log.Info("there is room again")
-			return true
+			return true, nil
 		}
 		select {
 		case sig := <-signals:
 			if sig != unix.SIGHUP {
-				return false
+				return false, nil
 			}
 		case <-beat.C:
 			notify("WATCHDOG=1")

@@ -11,6 +11,7 @@ import (
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 )
 
 func controlRoutes() []*route {
@@ -122,6 +123,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 	if err != nil && !errors.Is(err, queue.ErrOver) {
 		return err
 	}
+	s.note(r, telemetry.Entry{Kind: telemetry.EntryCanceled})
 	run := &known{Run: api.Run{ID: r.run}}
 	if err := s.await(r, run, 0); err != nil {
 		return err

@@ -31,12 +31,12 @@ func (s *Server) endpoint(rt *route) http.Handler {
 		id, _ := hr.Context().Value(requestKey{}).(string)
 		r := &request{Request: hr, id: id, route: rt}
 		defer r.done()
-		if err := s.prepare(w, r); err != nil {
-			s.refuse(w, hr, err)
-			return
+		err := s.prepare(w, r)
+		if err == nil {
+			err = rt.handle(s, w, r)
 		}
-		if err := rt.handle(s, w, r); err != nil {
-			s.refuse(w, hr, err)
+		if err != nil {
+			s.refuse(w, hr, s.noted(r, err))
 		}
 	})
 }
@@ -212,6 +212,8 @@ func (s *Server) explain(r *http.Request, err error) *api.ServiceError {
 	)
 	e := api.ServiceError{}
 	switch {
+	case errors.As(err, &told) && told.RequestID != "": // it was explained before
+		return told
 	case errors.As(err, &told):
 		e = *told
 	case errors.As(err, &field):

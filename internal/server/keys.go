@@ -5,6 +5,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/credential"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 )
 
 func keyRoutes() []*route {
@@ -32,6 +33,7 @@ func (s *Server) createKey(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	s.metrics.Key("created")
+	s.note(r, telemetry.Entry{Kind: telemetry.EntryKey, KeyID: info.ID})
 	return s.answer(w, http.StatusCreated, info)
 }
 
@@ -74,6 +76,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *request, id string) error {
 		return err
 	}
 	s.metrics.Key("revoked")
+	s.note(r, telemetry.Entry{Kind: telemetry.EntryRevoked, KeyID: id})
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

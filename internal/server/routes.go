@@ -18,6 +18,8 @@ type route struct {
 	streams bool
 	// owner says that the owner's token is needed, operator that the operator's is.
 	owner, operator bool
+	// submits says that it takes programs.
+	submits bool
 	// open says that it is for everybody, also of a private installation.
 	open bool
 	doc  doc

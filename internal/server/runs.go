@@ -12,6 +12,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 	"github.com/glovebox-dev/glovebox/internal/webhook"
 )
 
@@ -20,7 +21,7 @@ const IdempotencyHeader = "Idempotency-Key"
 
 func runRoutes() []*route {
 	return []*route{
-		{method: "POST", path: "/v1/runs", handle: (*Server).submit, body: func() any { return new(api.Submission) }, doc: doc{
+		{method: "POST", path: "/v1/runs", handle: (*Server).submit, submits: true, body: func() any { return new(api.Submission) }, doc: doc{
 			id: "createRun", summary: "Run a program", text: "Accepts a program into the queue. With wait the answer comes when the run has ended, or when that time is over.",
 			params: []param{
 				{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"},
@@ -47,6 +48,12 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 	}
 	if s.draining.Load() {
 		return draining()
+	}
+	if err := s.o.Audit.Err(); err != nil { // under strict: nothing is accepted unseen
+		s.o.Log.Error("the audit log cannot be written", "error", err)
+		e := refusal(api.CodeStorage, "the audit log cannot be written")
+		e.RetryAfterMS = 5_000
+		return e
 	}
 	sub := r.body.(*api.Submission)
 	if err := s.o.Box.Judge(r.Context(), sub.Program); err != nil {
@@ -127,6 +134,7 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	switch {
 	case err == nil:
 		s.metrics.Accepted(sub.Language)
+		s.note(r, telemetry.Entry{Kind: telemetry.EntryAccepted, RunID: id, Language: sub.Language, KeyID: r.client.KeyID})
 		s.watch(id)
 	case errors.Is(err, queue.ErrExists):
 		return otherBody()

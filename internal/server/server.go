@@ -43,6 +43,8 @@ type Options struct {
 	Budget *budget.Budget
 	// Metrics counts; its routes are [Patterns].
 	Metrics *telemetry.Metrics
+	// Audit is the log of who did what.
+	Audit *telemetry.Audit
 	// Hooks tells others of ends.
 	Hooks *webhook.Hooks
 	// Hosts are what a Host header may be, beside the address that is listened on and

@@ -21,7 +21,11 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/config"
+	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/service"
 	"github.com/glovebox-dev/glovebox/internal/testenv"
 )
@@ -296,5 +300,50 @@ func TestBounds(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// An external store that is used in the clear is refused unless that is said, and then
+// the status repeats it; the tests of the queue and of the command have the rest of
+// the claim.
+//
+// proves H-71
+func TestInsecureIsSaid(t *testing.T) {
+	nats, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats.Start()
+	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
+	if !nats.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	options := func(more ...string) service.Options {
+		flags := append(more, "data", filepath.Join(t.TempDir(), "data"), "nats", nats.ClientURL())
+		o, err := service.FromConfig(configured(t, flags...), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Box.InitPath = testenv.Init()
+		return o
+	}
+	if s, err := service.Open(t.Context(), options()); !errors.Is(err, queue.ErrInsecure) {
+		if err == nil {
+			_ = s.Close()
+		}
+		t.Fatalf("in the clear, and not said: %v", err)
+	}
+	_, url := open(t, options("nats-insecure", "true"))
+	var status api.ServiceStatus
+	if a := ask(t, "GET", url+"/v1/status", nil, &status); a.StatusCode != 200 || !strings.Contains(strings.Join(status.Warnings, "\n"), "without TLS or credentials") {
+		t.Errorf("%d, warnings %q", a.StatusCode, status.Warnings)
+	}
+	var run api.Run
+	if a := ask(t, "POST", url+"/v1/runs?wait=30s", map[string]any{"command": []string{"echo", "far"}}, &run); a.StatusCode != 200 || run.Result.Stdout != "far\n" {
+		t.Errorf("%d %+v", a.StatusCode, run)
+	}
+	_, own := open(t, service.Options{}) // the control
+	if ask(t, "GET", own+"/v1/status", nil, &status); strings.Contains(strings.Join(status.Warnings, "\n"), "TLS") {
+		t.Errorf("of an embedded store: %q", status.Warnings)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/executor"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 )
 
 // taken hears of a job that the executor of this process holds. One that has lost
@@ -33,7 +34,7 @@ func (s *Service) ended(e executor.End) {
 	ctx, cancel := context.WithTimeout(context.Background(), step)
 	defer cancel()
 	s.admission.Done(e.Job.ID)
-	s.metrics.Finished(e.Result, e.Language)
+	s.finished(ctx, e.Job, e.Result, e.Language)
 	if client, err := admission.Restore(e.Job.Client); err == nil {
 		cost := admission.Cost{StoredBytes: int64(len(e.Job.Program) + len(e.Data))}
 		if e.Result.CPUMS != nil {
@@ -61,7 +62,7 @@ func (s *Service) ended(e executor.End) {
 func (s *Service) settled(j queue.Job, data []byte) {
 	go func() {
 		<-s.opened
-		if s.admission == nil {
+		if s.audit == nil { // it could not be opened
 			return
 		}
 		var (
@@ -71,14 +72,23 @@ func (s *Service) settled(j queue.Job, data []byte) {
 		if strictjson.Decode(j.Note, &note, strictjson.Options{}) != nil || strictjson.Decode(data, &result, strictjson.Options{}) != nil {
 			return
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), step)
+		defer cancel()
 		s.admission.Done(j.ID)
-		s.metrics.Finished(&result, "")
+		s.finished(ctx, j, &result, "")
 		if result.Cause == queue.CauseKilled && note.Source != "" {
-			ctx, cancel := context.WithTimeout(context.Background(), step)
-			defer cancel()
 			if err := s.admission.Lost(ctx, j.Client, note.Source); err != nil {
 				s.o.Log.Warn("a program that ended its executors is not slowed", "run", j.ID, "error", err)
 			}
 		}
 	}()
+}
+
+// finished counts a run that has ended and writes it down.
+func (s *Service) finished(ctx context.Context, j queue.Job, r *api.Result, language string) {
+	s.metrics.Finished(r, language)
+	e := telemetry.Entry{Kind: telemetry.EntryFinished, Client: j.Client, RunID: j.ID, Language: language, Verdict: string(r.Verdict)}
+	if err := s.audit.Append(ctx, e); err != nil {
+		s.o.Log.Warn("an entry is not in the audit log", "kind", e.Kind, "error", err)
+	}
 }

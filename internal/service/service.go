@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -38,6 +39,9 @@ type Options struct {
 	Admission admission.Options
 	// Hooks say which hosts may be told of ends; what the service itself makes is filled in.
 	Hooks webhook.Options
+	// Audit says where the audit log is, if not in the folder audit of Dir; what the
+	// service itself makes is filled in.
+	Audit telemetry.AuditOptions
 	// Metrics say who may read them; the rest is filled in.
 	Metrics telemetry.Options
 	// Budget is what all of it may use together; nil means what the machine has, of which
@@ -59,6 +63,7 @@ type Service struct {
 	admission *admission.Admission
 	metrics   *telemetry.Metrics
 	hooks     *webhook.Hooks
+	audit     *telemetry.Audit
 	executor  *executor.Executor
 	server    *server.Server
 	opened    chan struct{} // closed when all of these are there, or Open has failed
@@ -106,10 +111,25 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	s.metrics = telemetry.New(s.measured())
+	if err = s.openAudit(secret); err != nil {
+		return nil, err
+	}
 	if s.hooks, err = webhook.New(ctx, s.hooking(secret)); err != nil {
 		return nil, err
 	}
 	return s, s.serve(secret)
+}
+
+func (s *Service) openAudit(secret *credential.Secret) (err error) {
+	a := s.o.Audit
+	if a.Dir == "" {
+		a.Dir = filepath.Join(s.o.Dir, "audit")
+	}
+	a.Hasher, a.Observe = secret, s.metrics.Audit
+	if s.audit, err = telemetry.OpenAudit(a); err != nil {
+		return err
+	}
+	return s.audit.Append(context.Background(), telemetry.Entry{Kind: telemetry.EntryStarted})
 }
 
 func (s *Service) hooking(secret *credential.Secret) webhook.Options {
@@ -138,7 +158,7 @@ func (s *Service) defaults() {
 func (s *Service) serve(secret *credential.Secret) (err error) {
 	o := s.o.Server
 	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.metrics
-	o.Hooks = s.hooks
+	o.Hooks, o.Audit = s.hooks, s.audit
 	o.Slots, o.Backlog, o.Running = s.o.Slots, s.o.Backlog, s.running
 	o.Ceilings, o.Warnings = s.o.Box.MaxLimits, s.Warnings()
 	var addrs []net.Addr
@@ -250,6 +270,9 @@ func (s *Service) Close() error {
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
 	}
+	if s.queue != nil && errors.Is(s.queue.Err(), queue.ErrFull) { // nothing will be written any more
+		_ = s.queue.Close()
+	}
 	if s.executor != nil {
 		s.executor.Wait()
 	}
@@ -268,6 +291,10 @@ func (s *Service) Close() error {
 	if s.admission != nil {
 		s.admission.Close()
 	}
+	if s.audit != nil {
+		_ = s.audit.Append(context.Background(), telemetry.Entry{Kind: telemetry.EntryEnded})
+		errs = append(errs, s.audit.Close())
+	}
 	if s.queue != nil {
 		errs = append(errs, s.queue.Close())
 	}
@@ -285,4 +312,18 @@ func machine(dir string, memory int64) (*budget.Budget, error) {
 		total.Memory = memory
 	}
 	return budget.New(total, total.Part(1, 20)), nil
+}
+
+// RefuseForRoom answers requests with 503 and the code "storage" while there is no
+// service for want of room. What it returns ends that and closes the listeners.
+func RefuseForRoom(o Options) (end func()) {
+	var secure *tls.Config
+	if o.Certificates != nil {
+		secure = o.Certificates.config()
+	}
+	conns := o.Server.MaxConns
+	if conns == 0 {
+		conns = 1024
+	}
+	return server.Refuse(o.Listeners, secure, conns, api.ServiceError{Code: api.CodeStorage, Message: "the service has no room on its disk", RetryAfterMS: 30_000})
 }
