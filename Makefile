@@ -47,9 +47,9 @@ $(MODULES)/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
 	cd .cache/page && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-page: ## the editor and the curves of the pages, from npm into web/dist; without npm the pages are plain
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MODULES)/.package-lock.json && $(GO) run ./web/bundle $(MODULES); \
-	  else echo "no npm: the pages get a plain text field and no curves"; fi
+page: ## the editor and the curves of the pages, from npm into web/dist; where it brings nothing the pages are plain
+	@if $(MAKE) --no-print-directory $(MODULES)/.package-lock.json; then $(GO) run ./web/bundle $(MODULES); \
+	  else echo "npm brought nothing: the pages get a plain text field and no curves"; fi
 
 examples: build ## bin/codemode and the other programs of examples/, see examples/README.md
 	@for e in examples/*/; do $(BUILD) -o bin/ ./$$e || exit 1; done
