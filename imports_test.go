@@ -156,6 +156,7 @@ examples/sharedbudget: . agent js
 examples/remote:     api client
 tests examples/remote: internal/service
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench:               internal/admission internal/service
 bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...

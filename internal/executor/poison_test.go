@@ -125,7 +125,7 @@ func submitAll(ctx context.Context, q *queue.Queue) error {
 
 // A run that kills its executor's process, at each step, ends by the rules, and the
 // hundred good ones around it end too.
-// proves part of H-50
+// proves H-50
 func TestPoison(t *testing.T) {
 	for step, c := range map[string]struct {
 		deaths int

@@ -205,6 +205,8 @@ func (q *Queue) look(ctx context.Context, id string) (job *stored, last *control
 			return job, nil, nil
 		case err != nil:
 			return nil, nil, err
+		case last.kind == kindFinished && q.old(last.at):
+			return nil, nil, ErrNotFound
 		case job != nil || last.kind == kindFinished:
 			return job, last, nil
 		case try == 0: // it may have been accepted between the two

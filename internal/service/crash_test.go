@@ -228,6 +228,9 @@ func TestCrashKilled(t *testing.T) {
 	w := newWatch(t)
 	s := serve(t, dir)
 	ids := accept(t, s.url)
+	var once, again api.Run
+	keyed := api.Submission{Program: glovebox.Program{Command: []string{"/bin/sleep", "0.2", mark(os.Getpid(), crashRuns)}}}
+	ask(t, "POST", s.url+"/v1/runs", keyed, &once, "Idempotency-Key", "a-key-of-the-crash")
 	for kills := range 2 {
 		time.Sleep(time.Second)
 		s.end(syscall.SIGKILL)
@@ -239,8 +242,13 @@ func TestCrashKilled(t *testing.T) {
 		}
 		s = serve(t, dir)
 	}
-	ends := judge(t, s.url, ids, w)
-	if ends["ok"]+ends["interrupted lost"] != crashRuns || ends["interrupted lost"] > 4 || ends["ok"] == 0 {
+	// Who does not know what came of a submission sends it again.
+	ask(t, "POST", s.url+"/v1/runs", keyed, &again, "Idempotency-Key", "a-key-of-the-crash")
+	if again.ID != once.ID || again.OwnerToken != once.OwnerToken || once.ID == "" {
+		t.Errorf("%+v, then %+v", once, again)
+	}
+	ends := judge(t, s.url, append(ids, once.ID), w)
+	if ends["ok"]+ends["interrupted lost"] != crashRuns+1 || ends["interrupted lost"] > 4 || ends["ok"] == 0 {
 		t.Error(ends)
 	}
 	s.end(syscall.SIGTERM)
