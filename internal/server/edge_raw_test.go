@@ -249,7 +249,7 @@ func (s *site) told(t testing.TB, text string) (string, *http.Response) {
 // A page of an origin that the operator allows is told so, exactly, and nobody else;
 // of a preflight nothing is done.
 //
-// proves X-26
+// proves part of X-26
 func TestCORS(t *testing.T) {
 	s := shared(t)
 	ask := func(origin, path, method string) *http.Response {
