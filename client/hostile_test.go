@@ -119,7 +119,7 @@ func TestHostileAnswers(t *testing.T) {
 		})+`,"api_version":"v1"}`),
 		"compressed": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			says(200, "x")(w, nil)
+			says(200, `{"id":"`+runID+`","state":"finished","result":`+result(nil)+`,"api_version":"v1"}`)(w, nil)
 		},
 		"an error that is none": says(500, `{"error":{"code":"not_found","message":"m"}}`),
 		"an endless error":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(400); endless("", big, 0)(w, r) },
