@@ -138,7 +138,7 @@ tests internal/mcpserver: github.com/google/jsonschema-go/...
 cmd/glovebox:        . agent api client gate languages redteam js preflight
 cmd/glovebox:        internal/config internal/mcpserver internal/ownfile internal/queue internal/service internal/strictjson internal/termtext internal/units
 cmd/glovebox:        github.com/coreos/go-systemd/v22/... github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys/... golang.org/x/term
-internal/telemetry:  api internal/credential golang.org/x/sys/...
+internal/telemetry:  api internal/credential internal/strictjson golang.org/x/sys/...
 internal/telemetry:  github.com/prometheus/client_golang/... github.com/prometheus/client_model/go github.com/prometheus/common/expfmt
 tests internal/telemetry: github.com/prometheus/common/model
 internal/webhook:    api internal/credential internal/egress internal/queue internal/strictjson
@@ -156,6 +156,7 @@ examples/sharedbudget: . agent js
 examples/remote:     api client
 tests examples/remote: internal/service
 bench:               . api languages js bench/jsload internal/cell golang.org/x/sys/...
+bench:               internal/admission internal/service
 bench:               agent agent/store agent/store/natskv github.com/nats-io/nats-server/v2/server
 bench/jsload:        js
 matrix/...:          matrix/... api redteam golang.org/x/sys/...

@@ -24,7 +24,7 @@ import (
 
 var rounds = flag.Int("n", 200, "rounds of each measurement")
 var heapMB = flag.Int("heap", 500, "megabytes of the host's heap in the second half")
-var only = flag.String("only", "", "only the part of this name: times, parallel, memory, steps, hellos, artifacts, javascript, agent, libraries")
+var only = flag.String("only", "", "only the part of this name: times, parallel, memory, steps, hellos, artifacts, javascript, agent, libraries, service")
 var cacheDir = flag.String("cache", ".cache/warm", "folder of the compilers' caches")
 var downloads = flag.String("downloads", ".cache/bench", "folder of what npm and apt bring for the JavaScript parts")
 
@@ -42,7 +42,8 @@ func bench() error {
 		name string
 		do   func() error
 	}{{"times", times}, {"parallel", parallel}, {"memory", memory}, {"steps", steps}, {"hellos", hellos}, {"artifacts", artifacts},
-		{"javascript", javascript}, {"agent", agentSessions}, {"libraries", libraries}}
+		{"javascript", javascript}, {"agent", agentSessions}, {"libraries", libraries},
+		{"service", serviceTimes}}
 	for _, p := range parts {
 		if *only != "" && *only != p.name {
 			continue

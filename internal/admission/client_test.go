@@ -26,7 +26,8 @@ func behind(t testing.TB, o Options) *Admission {
 // A hundred thousand addresses of one /64 are one client, and those of other networks
 // others; of one address of IPv4 each is its own.
 //
-// proves part of H-75 X-14
+// proves H-75
+// proves part of X-14
 func TestAddresses(t *testing.T) {
 	const count = 100_000
 	secret := credential.NewSecret()
@@ -123,7 +124,8 @@ func shapes() map[string]string {
 	return all
 }
 
-// proves part of H-75 X-14
+// proves H-75
+// proves part of X-14
 func TestProxyHeader(t *testing.T) {
 	a := behind(t, Options{})
 	const peer = "10.0.0.1:55"

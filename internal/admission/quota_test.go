@@ -55,7 +55,8 @@ func machines(t *testing.T, n int, o Options) []*Admission {
 
 // Two hundred submit at once, at three machines, and twenty get in.
 //
-// proves part of H-76 X-18
+// proves H-76
+// proves part of X-18
 func TestThreeMachines(t *testing.T) {
 	inOneHour()
 	all := machines(t, 3, Options{Quotas: true, InFlight: 1000})
@@ -347,7 +348,7 @@ func fatal(err error) {
 // A process that is killed anywhere between the charge and the queue's answer, again and
 // again, never lets in more than the quota: what it had charged stands.
 //
-// proves part of H-76
+// proves H-76
 func TestKilledBetween(t *testing.T) {
 	inOneHour()
 	dir := t.TempDir()

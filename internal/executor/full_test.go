@@ -18,10 +18,9 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/queue"
 )
 
-// filled is a queue whose object store has no room.
-func filled(t *testing.T) *queue.Queue {
+// fill leaves no room for objects.
+func fill(t *testing.T, q *queue.Queue) {
 	t.Helper()
-	q := openQueue(t, queue.Options{MaxBytes: 64 << 20})
 	for size, n := 4<<20, 0; size >= 16<<10; n++ {
 		if err := q.Runs().Put(t.Context(), "fill", fmt.Sprintf("f%d", n), bytes.NewReader(make([]byte, size))); err != nil {
 			if !errors.Is(err, queue.ErrFull) {
@@ -30,24 +29,33 @@ func filled(t *testing.T) *queue.Queue {
 			size /= 2
 		}
 	}
-	return q
 }
 
 // When nothing more of the store's share is left for objects, artifacts are refused by
 // name, and a large result is replaced by one without its output.
 // proves part of H-47
 func TestObjectsFull(t *testing.T) {
-	q := filled(t)
-	start(t, q, Options{})
+	q := openQueue(t, queue.Options{MaxBytes: 64 << 20})
+	taken, goOn := make(chan struct{}, 9), make(chan struct{})
+	start(t, q, Options{Taken: func(queue.Job, int, Note) { taken <- struct{}{}; <-goOn }})
 	id := submit(t, q, "files", api.Program{Language: "python", Source: "open('a','wb').write(bytes(1 << 20))\nprint('small')\n", Artifacts: []string{"a"}}, Note{})
+	large := submit(t, q, "large", api.Program{Language: "python", Source: "print('x' * 900_000)\nexit(3)\n"}, Note{})
+	<-taken
+	<-taken
+	fill(t, q)
+	close(goOn)
 	_, result := history(t, q, id)
 	if result.Verdict != api.OK || result.Stdout != "small\n" || len(result.Artifacts) != 0 || len(result.RefusedArtifacts) != 1 || !strings.Contains(result.RefusedArtifacts[0].Reason, "no room") {
 		t.Errorf("%+v", result)
 	}
-	id = submit(t, q, "large", api.Program{Language: "python", Source: "print('x' * 900_000)\nexit(3)\n"}, Note{})
-	_, result = history(t, q, id)
+	_, result = history(t, q, large)
 	if result.Verdict != api.Error || result.ExitCode == nil || *result.ExitCode != 3 || result.Stdout != "" || !result.Truncated.Stdout || len(result.Warnings) == 0 {
 		t.Errorf("%+v", result)
+	}
+	// What could not be kept is not accepted.
+	time.Sleep(300 * time.Millisecond) // the figure of what is stored is that old at most
+	if err := q.Submit(t.Context(), queue.Job{ID: "new", Client: "c", Program: []byte("{}"), Note: []byte("{}")}); !errors.Is(err, queue.ErrFull) {
+		t.Error(err)
 	}
 }
 

@@ -69,6 +69,13 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 					return
 				}
 				from = m.seq + 1
+				if q.old(m.at) { // the server takes it away in its own time
+					if r.kind == kindFinished {
+						yield(Event{}, ErrNotFound)
+						return
+					}
+					continue
+				}
 				if r.seq > after {
 					after = r.seq
 					if !yield(r.event(), nil) {
@@ -87,6 +94,9 @@ func (q *Queue) Events(ctx context.Context, id string, after uint64) iter.Seq2[E
 		}
 	}
 }
+
+// old says whether what was written at a time is kept no longer.
+func (q *Queue) old(at time.Time) bool { return q.now().Sub(at) >= q.o.Retention }
 
 // orCause says why the caller has gone, if he has.
 func orCause(ctx context.Context, err error) error {

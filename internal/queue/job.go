@@ -106,10 +106,7 @@ func (q *Queue) Submit(ctx context.Context, j Job) (err error) {
 		return nil
 	case errors.Is(err, errConflict):
 		return q.submitted(ctx, subject, &j, program)
-	case errors.Is(err, ErrFull):
-		if info, e := q.jobs.js.Info(ctx); e == nil && info.State.Msgs >= uint64(q.o.MaxJobs) {
-			err = fmt.Errorf("%w: %d", ErrBacklog, q.o.MaxJobs)
-		}
+	case errors.Is(err, ErrFull), errors.Is(err, ErrBacklog):
 		if object != "" {
 			_ = q.runs.Delete(ctx, j.ID, object)
 		}
@@ -208,6 +205,8 @@ func (q *Queue) look(ctx context.Context, id string) (job *stored, last *control
 			return job, nil, nil
 		case err != nil:
 			return nil, nil, err
+		case last.kind == kindFinished && q.old(last.at):
+			return nil, nil, ErrNotFound
 		case job != nil || last.kind == kindFinished:
 			return job, last, nil
 		case try == 0: // it may have been accepted between the two

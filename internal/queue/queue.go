@@ -260,7 +260,7 @@ func (q *Queue) bind(ctx context.Context) (err error) {
 	}, q.fixed(eventsStream), eventsToken); err != nil {
 		return err
 	}
-	if q.runs, err = q.Objects(ctx, "runs", q.o.Retention, q.o.MaxBytes/16*6); err != nil {
+	if q.runs, err = q.Objects(ctx, "runs", q.o.Retention, q.o.objectShare()); err != nil {
 		return err
 	}
 	if q.live, err = q.nc.Subscribe(q.fixed(liveSubjects).s, q.hint); err != nil {

@@ -12,10 +12,11 @@ import (
 
 // spaceLeft knows how much is stored.
 type spaceLeft struct {
-	mu     sync.Mutex
-	at     time.Time
-	used   int64
-	events int64 // of it, in the stream of events
+	mu      sync.Mutex
+	at      time.Time
+	used    int64
+	events  int64 // of it, in the stream of events
+	objects int64 // and in that of the objects of runs
 }
 
 // more counts what was written since.
@@ -39,6 +40,10 @@ const (
 // are refused, and the rest is for attempts, starts and final events; at half of that
 // rest jobs are refused, so that those of accepted ones find their room.
 func (o *Options) eventShare() int64 { return o.MaxBytes / 16 * 5 }
+
+// objectShare is that of the objects of runs. A job is refused at four fifths of it: the
+// rest is for programs, results and artifacts of accepted ones.
+func (o *Options) objectShare() int64 { return o.MaxBytes / 16 * 6 }
 
 // fresh is how old a figure of what is stored may be.
 const fresh = 200 * time.Millisecond
@@ -74,7 +79,14 @@ func (q *Queue) room(ctx context.Context, p purpose) error {
 		if err != nil {
 			return err
 		}
-		s.used, s.events, s.at = int64(info.Store), int64(stream.State.Bytes), time.Now()
+		s.used, s.events = int64(info.Store), int64(stream.State.Bytes)
+		if stream, err = q.runs.s.js.Info(ctx); err != nil {
+			return err
+		}
+		s.objects, s.at = int64(stream.State.Bytes), time.Now()
+	}
+	if most := q.o.objectShare() / 5 * 4; p == forJobs && s.objects >= most {
+		return fmt.Errorf("%w: %d MiB of results and files are stored, of %d at most", ErrFull, s.objects>>20, most>>20)
 	}
 	if p != forObjects && s.events >= events {
 		return fmt.Errorf("%w: %d MiB of events are stored, of %d at most", ErrFull, s.events>>20, events>>20)

@@ -100,6 +100,8 @@ func publishError(err error) error {
 		switch {
 		case strings.Contains(api.Description, "maximum messages per subject"):
 			return fmt.Errorf("%w: %s", ErrTooLarge, api.Description)
+		case strings.Contains(api.Description, "maximum messages"): // of jobs; no other stream has a number
+			return fmt.Errorf("%w: %s", ErrBacklog, api.Description)
 		case strings.Contains(api.Description, "maximum"):
 			return fmt.Errorf("%w: %s", ErrFull, api.Description)
 		}

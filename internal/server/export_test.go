@@ -17,10 +17,14 @@ type Endpoint struct {
 // Pattern is how the log names it.
 func (e Endpoint) Pattern() string { return e.Method + " " + e.Path }
 
-// Endpoints are the routes of the table.
-func Endpoints() []Endpoint {
-	var out []Endpoint
-	for _, rt := range routes() {
+// Endpoints are the routes of the interface.
+func Endpoints() []Endpoint { return endpoints(routes()) }
+
+// Everything is the interface and the pages beside it.
+func Everything() []Endpoint { return endpoints(append(routes(), pageRoutes()...)) }
+
+func endpoints(all []*route) (out []Endpoint) {
+	for _, rt := range all {
 		name := runtime.FuncForPC(reflect.ValueOf(rt.handle).Pointer()).Name()
 		e := Endpoint{Method: rt.method, Path: rt.path, Handler: name[strings.LastIndexByte(name, '.')+1:], Streams: rt.streams, Owner: rt.owner, Reads: rt.body != nil}
 		for status := range rt.doc.answers {

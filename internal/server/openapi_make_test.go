@@ -32,7 +32,7 @@ func makeDocument(t *testing.T, routes []*route) []byte {
 	doc := map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "Glovebox", "version": api.Version, "summary": "Runs untrusted code in sealed cells",
-			"description": "Every refusal is an ErrorBody; its code is one of a closed set, each with one status. A 429 or 503 has Retry-After. " +
+			"description": "Every refusal is an ErrorBody, or a page for who accepts text/html; its code is one of a closed set, each with one status. A 429 or 503 has Retry-After. " +
 				"Unknown fields and unknown parameters of a query are refused. A body is application/json, in UTF-8, says its length and is not compressed. " +
 				"Every answer has Glovebox-Request-Id, which names the request in the service's log, X-Content-Type-Options: nosniff, X-Frame-Options: DENY, " +
 				"a Content-Security-Policy that allows nothing, and Cache-Control: no-store. The Host must be one of the service's names, and a page of another " +

@@ -37,17 +37,15 @@ const noServer = "of esbuild's server for developers, which nothing starts; a wo
 var unreached = map[string]map[string]string{
 	"./cmd/glovebox": {
 		"GO-2026-6603": noHTTP2, "GO-2026-6610": noHTTP2, "GO-2026-6611": noHTTP2, "GO-2026-6612": noHTTP2, "GO-2026-6617": noHTTP2,
-		"GO-2026-6605": noClient, "GO-2026-6607": noTLS, "GO-2026-6809": noTLS,
-		"GO-2026-6608": "its server refuses bodies in chunks, which alone have trailers, and reads nothing more of a request that it has refused",
-		"GO-2026-6613": "its server answers CONNECT with 405",
+		"GO-2026-6605": "no request of its own is a CONNECT with a body",
+		"GO-2026-6607": "its servers have no keys for encrypted client hellos, without which they read none",
+		"GO-2026-6608": "it parses no multipart form; its servers refuse bodies in chunks, which alone have trailers, and read nothing more of a request that they have refused",
+		"GO-2026-6613": "its servers answer CONNECT with an error",
+		"GO-2026-6809": "the mending is a list of authorities to distrust, which comes with Go 1.26.10; until then its clients believe them, as those of every program of an older Go do",
 	},
 }
 
-const (
-	noHTTP2  = "its server speaks HTTP/1.1 alone, and the command makes no request"
-	noClient = "the command makes no HTTP request"
-	noTLS    = "the command makes and takes no connection with TLS"
-)
+const noHTTP2 = "its servers and its clients speak HTTP/1.1 alone"
 
 // Unreachable is why a program cannot get to a vulnerability of a package that it
 // links, "" if it may.
