@@ -13,6 +13,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/config"
 	"github.com/glovebox-dev/glovebox/internal/service"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
 	"github.com/glovebox-dev/glovebox/internal/termtext"
 )
 
@@ -147,16 +148,16 @@ func dropSecrets() {
 	}
 }
 
-// newLog is the log on standard error, as the configuration wants it. What is not JSON
-// is written in a form that a terminal cannot obey.
+// newLog is the log on standard error, as the configuration wants it. No text in it is
+// one that a terminal would obey, or that looks like another line.
 func newLog(w io.Writer, c *config.Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // one of four words
 	o := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == config.LogJSON {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(telemetry.Guard(slog.NewJSONHandler(w, o)))
 	}
-	return slog.New(slog.NewTextHandler(&lineWriter{w}, o))
+	return slog.New(telemetry.Guard(slog.NewTextHandler(&lineWriter{w}, o)))
 }
 
 // serving is a service from its start to its end.

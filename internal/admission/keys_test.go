@@ -303,6 +303,15 @@ func TestDamaged(t *testing.T) {
 	if _, err := a.Admit(ctx, c, Request{ID: credential.Run.New(), SourceHash: "bad"}); code(t, err) != api.CodeInternal {
 		t.Error(err)
 	}
+}
+
+// Neither a client nor a run that the service has not named itself gets in.
+//
+// proves part of X-08
+func TestNamesOfAdmit(t *testing.T) {
+	a := open(t, Options{Quotas: true})
+	ctx := t.Context()
+	c := identify(t, a, "192.0.2.1:1")
 	if _, err := a.Admit(ctx, Client{}, Request{ID: credential.Run.New()}); code(t, err) != api.CodeInternal {
 		t.Error("nobody is let in:", err)
 	}

@@ -185,35 +185,48 @@ func TestRestart(t *testing.T) {
 		must(t, a.o.Queue.Cancel(t.Context(), id, []byte("canceled")))
 	}
 	a.shares.clients[c.ID].looked = time.Time{} // it may look again
-	p, id, refused := admit(t, a, c)
+	p, _, refused := admit(t, a, c)
 	if refused != "" {
 		t.Error(refused)
 	}
 	if h := a.Held(); h.Runs != 3 {
 		t.Errorf("%+v", h)
 	}
-	// A request whose queue gave no answer holds its place until the queue has said for
-	// long that it has no such run; one that it has is one that was accepted.
-	p.Settle(t.Context(), context.DeadlineExceeded)
-	q2, lost, refused := admit(t, a, c)
-	if refused != "" {
-		t.Error(refused)
+	p.Refuse(t.Context())
+	if h := a.Held(); h.Runs != 2 {
+		t.Errorf("%+v", h)
 	}
-	q2.Settle(t.Context(), io.ErrUnexpectedEOF)
+}
+
+// A request whose queue gave no answer holds its place until the queue has said for
+// long that it has no such run; one that it has is one that was accepted.
+//
+// proves part of X-17 X-09
+func TestDoubt(t *testing.T) {
+	a := open(t, Options{InFlight: 4})
+	c := identify(t, a, "192.0.2.1:1")
+	p, id, refused := admit(t, a, c)
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	p.Settle(t.Context(), context.DeadlineExceeded)
+	q, lost, refused := admit(t, a, c)
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	q.Settle(t.Context(), io.ErrUnexpectedEOF)
 	must(t, a.o.Queue.Submit(t.Context(), queue.Job{ID: id, Client: c.ID}))
 	for range staleAfter {
 		must(t, a.look(t.Context(), ""))
 	}
-	if h := a.Held(); h.Runs != 4 {
+	if h := a.Held(); h.Runs != 2 {
 		t.Errorf("before its time: %+v", h)
 	}
 	must(t, a.look(t.Context(), ""))
-	if h := a.Held(); h.Runs != 3 || a.shares.runs[lost] != nil || a.shares.runs[id] == nil || a.shares.pending != 0 {
+	if h := a.Held(); h.Runs != 1 || a.shares.runs[lost] != nil || a.shares.runs[id] == nil || a.shares.pending != 0 {
 		t.Errorf("%+v", h)
 	}
-	for _, id := range append(ids[2:], id) {
-		must(t, a.o.Queue.Cancel(t.Context(), id, []byte("canceled")))
-	}
+	must(t, a.o.Queue.Cancel(t.Context(), id, []byte("canceled")))
 	must(t, a.look(t.Context(), ""))
 	if h := a.Held(); h != (Held{}) {
 		t.Errorf("%+v", h)

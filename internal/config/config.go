@@ -96,7 +96,8 @@ type Config struct {
 	Sandbox       string // require or auto
 
 	DrainTimeout time.Duration
-	Audit        string // a file
+	Audit        string // a folder; empty: audit in Data
+	AuditStrict  bool
 	LogFormat    string // LogText or LogJSON
 	LogLevel     string // debug, info, warn or error
 

@@ -208,7 +208,8 @@ func programs(c *Config) group {
 func operating(c *Config) group {
 	return group{"Operation", []*setting{
 		{name: "drain_timeout", help: "`time` for runs to end after SIGTERM, before they are interrupted", kind: duration(&c.DrainTimeout, 0, time.Hour)},
-		{name: "audit", help: "`file` to which operators' and clients' acts are appended, each line chained to the one before", kind: text{&c.Audit, "a path", checkPath}},
+		{name: "audit", help: "`folder` of the audit log; without it the folder audit in that of --data", kind: text{&c.Audit, "an absolute path", checkFolder}},
+		{name: "audit_strict", help: "accept nothing while the audit log cannot be written", kind: truth{&c.AuditStrict}},
 		{name: "log_format", help: "`form` of the log on stderr: text or json", kind: word{&c.LogFormat, []string{LogText, LogJSON}}},
 		{name: "log_level", help: "`level` from which on something is logged: debug, info, warn or error", kind: word{&c.LogLevel, []string{"debug", "info", "warn", "error"}}},
 	}}

@@ -21,7 +21,7 @@ import (
 // A socket shows everything of a run, to who was there from the start, to who comes
 // late, and behind each number what follows it; then it is closed with 1000.
 //
-// proves part of X-16
+// proves X-16
 func TestSocketReplayAndResume(t *testing.T) {
 	p := openPlace(t, nil)
 	run := p.submit("", python("import time\nfor i in range(6): print('line', i, flush=True); time.sleep(0.05)\n"))
@@ -51,8 +51,8 @@ func TestSocketReplayAndResume(t *testing.T) {
 // A run that is over before the handshake is shown whole, every time; so is one that
 // ends while the handshake is made.
 //
-// proves part of X-16
-func TestSocketFastFinish(t *testing.T) {
+// proves X-16
+func TestSocketFastFinishAsRoot(t *testing.T) {
 	p := openPlace(t, func(o *service.Options) { o.Admission.SocketsPerClient = 300 })
 	for i := range 300 {
 		wait := "?wait=20s"
@@ -109,7 +109,7 @@ func TestSocketInteractive(t *testing.T) {
 // order.
 //
 // proves part of X-16
-func TestSocketInputInOrder(t *testing.T) {
+func TestSocketInputInOrderAsRoot(t *testing.T) {
 	p := openPlace(t, nil)
 	sub := python("import sys, time, hashlib\ntime.sleep(1)\ndata = sys.stdin.buffer.read()\nprint(len(data), hashlib.sha256(data).hexdigest())\n")
 	sub.Interactive = true
@@ -266,7 +266,7 @@ func TestSocketInputRefused(t *testing.T) {
 // A flood of messages is slowed down, and the socket lives on.
 //
 // proves part of X-16
-func TestSocketRate(t *testing.T) {
+func TestSocketRateAsRoot(t *testing.T) {
 	p := openPlace(t, nil)
 	sub := command("/usr/bin/wc", "-c")
 	sub.Interactive = true

@@ -37,6 +37,7 @@ func FromConfig(c *config.Config, log *slog.Logger) (Options, error) {
 			KeyTTL: c.KeyTTL, InFlight: c.InFlight, SocketsPerRun: c.Sockets,
 			OperatorToken: string(c.OperatorToken), AccessToken: string(c.AccessToken),
 		},
+		Audit:   telemetry.AuditOptions{Dir: c.Audit, FsyncAlways: c.Fsync == config.FsyncAlways, Strict: c.AuditStrict},
 		Metrics: telemetry.Options{Password: string(c.MetricsPassword)},
 		Memory:  c.Memory,
 		Hooks:   webhook.Options{Allow: c.WebhookHosts, AllowAddresses: c.WebhookNetworks},

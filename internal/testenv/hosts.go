@@ -19,6 +19,24 @@ const (
 	OnBundle   = "OnBundle"
 )
 
+// OnNginx, OnHAProxy and OnCurl are the name parts of tests that need these programs.
+const (
+	OnNginx   = "OnNginx"
+	OnHAProxy = "OnHAProxy"
+	OnCurl    = "OnCurl"
+)
+
+// Program is where the program that a name part stands for lies, empty if it does not.
+func Program(part string) string {
+	name := strings.ToLower(strings.TrimPrefix(part, "On"))
+	for _, dir := range []string{"/usr/sbin/", "/usr/bin/"} {
+		if _, err := os.Stat(dir + name); err == nil {
+			return dir + name
+		}
+	}
+	return ""
+}
+
 // Chromium is the browser of this host, empty if there is none.
 func Chromium() string {
 	for _, name := range []string{"/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"} {
@@ -54,6 +72,11 @@ func deselected() []string {
 	}
 	if line, err := os.ReadFile("/proc/cmdline"); err != nil || !strings.Contains(string(line), "glovebox.matrix=1") {
 		parts = append(parts, OnVM)
+	}
+	for _, part := range []string{OnNginx, OnHAProxy, OnCurl} {
+		if Program(part) == "" {
+			parts = append(parts, part)
+		}
 	}
 	if Chromium() == "" {
 		parts = append(parts, OnChromium)

@@ -159,7 +159,7 @@ func TestHostileAnswers(t *testing.T) {
 			<-q.Context().Done()
 		}
 	})
-	w := newWorld(t, r, Options{Timeout: 300 * time.Millisecond, Pauses: []time.Duration{time.Millisecond}})
+	w := newWorld(t, r, Options{Timeout: time.Second, Pauses: []time.Duration{time.Millisecond}})
 	base := "https://" + r.host()
 	for path, want := range map[string][]string{
 		"/endless": {Queued, Delivered}, "/drip": {Queued, Delivered}, // the head decides
