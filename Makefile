@@ -34,11 +34,22 @@ run: install-deps build ## build, print the status and serve on loopback, with e
 demo: install-deps build ## build, run the sample programs, print their verdicts and the status
 	$(GO) run ./examples/tour
 
-build: ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of their parts (SPDX)
+build: page ## bin/glovebox, bin/glovebox-init, bin/glovebox-js, and the list of their parts (SPDX)
 	$(BUILD) -o bin/glovebox ./cmd/glovebox
 	$(BUILD) -o bin/glovebox-init ./cmd/glovebox-init
 	$(BUILD) -o bin/glovebox-js ./cmd/glovebox-js
 	@$(GO) run ./internal/supply/run -sbom bin/glovebox.spdx.json bin/glovebox bin/glovebox-init bin/glovebox-js
+
+# Its packages are those of the lock file, checked by their sums; none of their scripts run.
+MODULES = .cache/page/node_modules
+$(MODULES)/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
+	@mkdir -p .cache/page && cp $^ .cache/page/
+	cd .cache/page && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+page: ## the editor and the curves of the pages, from npm into web/dist; without npm the pages are plain
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MODULES)/.package-lock.json && $(GO) run ./web/bundle $(MODULES); \
+	  else echo "no npm: the pages get a plain text field and no curves"; fi
 
 examples: build ## bin/codemode and the other programs of examples/, see examples/README.md
 	@for e in examples/*/; do $(BUILD) -o bin/ ./$$e || exit 1; done
@@ -106,11 +117,11 @@ install: ## the programs, the unit and its user, after make build (DESTDIR=, PRE
 	install -m 644 packaging/glovebox.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/glovebox.conf
 
 clean: ## remove what was built
-	rm -rf bin .cache
+	rm -rf bin .cache web/dist/*.js web/dist/licenses.txt
 
 # The tool is kept built, so that checking needs no network after the first time.
 $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run demo build install examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean
+.PHONY: help run demo build page install examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean

@@ -6,6 +6,7 @@ package web
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -35,7 +36,23 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type Asset struct {
 	Type string // of its content
 	Body []byte
+	// Gzip is the same compressed, nil if that is not worth it.
+	Gzip []byte
 	ETag string
+}
+
+// small is what is not worth compressing.
+const small = 8 << 10
+
+func compressed(body []byte) []byte {
+	if len(body) < small {
+		return nil
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(body) // memory takes everything
+	_ = w.Close()
+	return b.Bytes()
 }
 
 // Site is the pages and what they load. It is safe for concurrent use.
@@ -99,7 +116,7 @@ func (s *Site) load(files fs.FS) {
 			panic(err)
 		}
 		sum := sha256.Sum256(body)
-		s.assets[name] = Asset{Type: kind, Body: body, ETag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+		s.assets[name] = Asset{Type: kind, Body: body, Gzip: compressed(body), ETag: `"` + hex.EncodeToString(sum[:12]) + `"`}
 	}
 }
 

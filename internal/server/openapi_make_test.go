@@ -148,7 +148,11 @@ func responses(s *schemas, rt *route) map[string]any {
 		case media != "" && v != nil: // by Accept
 			r["content"] = map[string]any{media: map[string]any{"schema": rawSchema(media)}, "application/json": map[string]any{"schema": s.answer(v)}}
 		case media != "":
-			r["content"] = map[string]any{media: map[string]any{"schema": rawSchema(media)}}
+			content := map[string]any{}
+			for m := range strings.SplitSeq(media, ", ") {
+				content[m] = map[string]any{"schema": rawSchema(m)}
+			}
+			r["content"] = content
 		case v != nil:
 			r["content"] = map[string]any{"application/json": map[string]any{"schema": s.answer(v)}}
 		}

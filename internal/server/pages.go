@@ -52,6 +52,11 @@ func (s *Server) asset(w http.ResponseWriter, r *request, name string) error {
 		return nil
 	}
 	head.Set("Content-Type", a.Type)
+	head.Set("Vary", "Accept-Encoding")
+	if a.Gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		head.Set("Content-Encoding", "gzip")
+		return send(w, http.StatusOK, a.Gzip)
+	}
 	return send(w, http.StatusOK, a.Body)
 }
 

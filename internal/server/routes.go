@@ -45,7 +45,7 @@ type doc struct {
 	id, summary, text string
 	params            []param
 	answers           map[int]any // by status: an example of the type, or nil for none
-	media             string      // of the answers, if not JSON
+	media             string      // of the answers, if not JSON; several with ", " between
 	// codes are refusals of this route beside those that follow from what it is.
 	codes []api.Code
 	// heads are headers of the answers, by status and name.

@@ -34,8 +34,8 @@ func runRoutes() []*route {
 			params: []param{{"wait", "query", "how long to wait for the end, such as 30s or 500ms; a minute at most"}}, answers: map[int]any{200: api.Run{}},
 			codes: []api.Code{api.CodeBadField, api.CodeQuota}}},
 		{method: "GET", path: "/v1/runs/{id}/artifacts/{name...}", handle: (*Server).artifact, doc: doc{
-			id: "getArtifact", summary: "A file that a program left", text: "As a download, unless it is a picture (PNG, JPEG, GIF, WebP), which is told by decoding all of it. Nothing in it may run or load anything.", media: "application/octet-stream", answers: map[int]any{200: nil},
-			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, with the file's name", "Content-Security-Policy": "sandbox"}},
+			id: "getArtifact", summary: "A file that a program left", text: "As a download, unless it is a picture (PNG, JPEG, GIF, WebP), which is told by decoding all of it. Nothing in it may run or load anything.", media: "application/octet-stream, image/png, image/jpeg, image/gif, image/webp", answers: map[int]any{200: nil},
+			heads: map[int]map[string]string{200: {"ETag": "the file's SHA-256", "Content-Disposition": "attachment, or inline for a picture, with the file's name", "Content-Security-Policy": "sandbox"}},
 			codes: []api.Code{api.CodeConflict, api.CodeQuota}}},
 	}
 }

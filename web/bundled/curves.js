@@ -17,6 +17,8 @@ function color(name) {
   return getComputedStyle(probe).color
 }
 
+const clock = t => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })
+
 /** chart is a box with lines over time. Each of lines has a label, a variable with its colour, and a unit; time says what x is. */
 export function chart(box, lines, { height = 150, time = false } = {}) {
   const host = box.appendChild(document.createElement("div"))
@@ -25,9 +27,9 @@ export function chart(box, lines, { height = 150, time = false } = {}) {
   const options = {
     width: Math.max(200, host.clientWidth), height, legend: { live: true }, cursor: { y: false },
     scales: { x: { time }, ...Object.fromEntries(lines.map((l, i) => [`y${i}`, { range: (_, low, high) => [0, Math.max(l.least ?? 1, (high ?? 0) * 1.1)] }])) },
-    axes: [{ ...axis, size: 26, values: time ? undefined : (_, v) => v.map(t => `${t} s`) },
+    axes: [{ ...axis, size: 26, space: 80, values: (_, v) => v.map(x => time ? clock(x) : `${x} s`) },
       ...lines.map((l, i) => ({ ...axis, scale: `y${i}`, side: i ? 1 : 3, size: 58, grid: i ? { show: false } : axis.grid, values: (_, v) => v.map(n => `${n} ${l.unit}`) }))],
-    series: [{ label: "Time", value: (_, v) => v == null ? "–" : time ? new Date(v * 1000).toLocaleTimeString() : `${v.toFixed(2)} s` },
+    series: [{ label: "Time", value: (_, v) => v == null ? "–" : time ? clock(v) : `${v.toFixed(2)} s` },
       ...lines.map((l, i) => ({ label: l.label, scale: `y${i}`, stroke: () => color(l.color), dash: i ? [6, 3] : undefined, width: 2, spanGaps: true, points: { show: false }, value: (_, v) => v == null ? "–" : `${v.toFixed(1)} ${l.unit}` }))],
   }
   const plot = new uPlot(options, [[], ...lines.map(() => [])], host)

@@ -48,6 +48,14 @@ const look = EditorView.theme({
   ".cm-specialChar": { color: "var(--bad)" },
 })
 
+/** typed puts typed text in itself: Chromium would style it inline, and the page's policy refuses that. */
+function typed(e, view) {
+  if (e.inputType !== "insertText" || !e.data || view.composing || view.state.readOnly) return false
+  e.preventDefault()
+  view.dispatch(view.state.update(view.state.replaceSelection(e.data), { userEvent: "input.type", scrollIntoView: true }))
+  return true
+}
+
 /** open makes an editor in a box; changed gets its text when somebody typed. */
 export function open(box, changed) {
   const root = box.attachShadow({ mode: "open" })
@@ -57,6 +65,7 @@ export function open(box, changed) {
       lineNumbers(), highlightActiveLineGutter(), highlightActiveLine(), highlightSpecialChars(), history(), drawSelection(), indentOnInput(), bracketMatching(),
       syntaxHighlighting(colors), look, EditorState.tabSize.of(4), EditorState.readOnly.of(fixed),
       EditorView.contentAttributes.of({ "aria-label": `Source of ${name}; Escape, then Tab leaves it`, spellcheck: "false" }),
+      EditorView.domEventHandlers({ beforeinput: typed }),
       EditorView.updateListener.of(u => u.docChanged && changed(u.state.doc.toString())),
       modes.find(([end]) => end.test(name))?.[1]() ?? [],
       keymap.of([{ key: "Mod-Enter", run: () => true }, ...defaultKeymap, ...historyKeymap, indentWithTab]),

@@ -17,7 +17,7 @@ export class Refusal extends Error {
 
   /** words are what a person is told. */
   words() {
-    const said = this.message.charAt(0).toUpperCase() + this.message.slice(1)
+    const said = this.field ? this.message : this.message.charAt(0).toUpperCase() + this.message.slice(1)
     const when = this.retryAfter > 0 ? ` Try again in ${seconds(this.retryAfter)}.` : ""
     switch (this.code) {
       case "unreachable": return "The service does not answer. Is it running, and is there a network?"

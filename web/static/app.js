@@ -188,7 +188,7 @@ function begun(s) {
   }
 }
 
-const decode = text => new TextDecoder().decode(Uint8Array.from(atob(text), c => c.charCodeAt(0)))
+const decode = text => new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(atob(text), c => c.charCodeAt(0)))
 
 function ended(r, it, s) {
   busy(false)

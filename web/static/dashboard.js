@@ -52,14 +52,14 @@ function tile(name, value, hint = "") {
 function show(status, m) {
   const tiles = [
     tile("Runs now", `${status.running} of ${status.slots}`, "running, and how many may"),
-    tile("Waiting", String(m ? Math.max(0, sum(m, "glovebox_runs_waiting") ?? status.waiting) : status.waiting), `of ${status.backlog} that may`),
+    tile("Waiting", String(m ? Math.max(0, sum(m, "glovebox_queue_waiting") ?? status.waiting) : status.waiting), `of ${status.backlog} that may`),
     tile("Up for", ms(status.uptime_ms), status.draining ? "about to end" : visible(status.version || "")),
   ]
   if (m) {
     const median = half(m, "glovebox_run_wall_seconds")
     tiles.push(
       tile("Runs accepted", String(sum(m, "glovebox_runs_accepted_total") ?? 0), "since the service began"),
-      tile("Refused", String(sum(m, "glovebox_refusals_total") ?? 0), "requests"),
+      tile("Refused", String(sum(m, "glovebox_runs_refused_total") ?? 0), "submissions"),
       tile("Half of the runs take", median === null ? "–" : median === Infinity ? "long" : `≤ ${ms(median * 1000)}`),
       tile("Memory of the service", bytes(sum(m, "process_resident_memory_bytes") ?? 0)),
     )

@@ -24,7 +24,7 @@ export function fill(e, ...children) {
 export const guest = text => el("bdi", { dir: "ltr", className: "guest" }, visible(text))
 
 // What is not seen, or moves what is seen: controls, marks of direction, tags.
-const UNSEEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufff9-\uffff]/gu
+const UNSEEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufff9-\ufffc\ufffe\uffff]/gu
 
 /** visible shows by name every character that is not seen; joiners stay, for emoji and scripts. */
 export function visible(text) {
