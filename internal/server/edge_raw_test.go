@@ -170,6 +170,15 @@ func TestRefusedByHead(t *testing.T) {
 	}
 }
 
+// A refusal of a body that was read to its end keeps the connection: under load each
+// would cost its client another one.
+func TestRefusedWhole(t *testing.T) {
+	s := shared(t)
+	body := `{"language":"python","sauce":"1"}`
+	head := fmt.Sprintf("POST /v1/runs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", s.addr, len(body))
+	expect(t, "twice", s.raw(t, head+body+head+body+s.last()), "400 bad_field", "400 bad_field", "200 ok")
+}
+
 // The control of TestHosts: the service's own names are not refused for their name.
 func TestHostsControl(t *testing.T) {
 	s := shared(t)
