@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -49,16 +50,16 @@ func (s *Server) stdin(w http.ResponseWriter, r *request) error {
 }
 
 // write checks and sends one piece of standard input.
-func (s *Server) write(ctx context.Context, run, data, base64 string) error {
+func (s *Server) write(ctx context.Context, run, data, bytes string) error {
 	switch {
-	case data != "" && base64 != "":
+	case data != "" && bytes != "":
 		return &api.FieldError{Field: "data", Reason: "give one of data and base64"}
-	case len(data)+len(base64) > maxStdin:
+	case len(data)+len(bytes) > maxStdin:
 		return refusal(api.CodeTooLarge, "a piece of standard input has at most %d bytes", maxStdin)
-	case !isBase64(base64):
+	case !isBase64(bytes):
 		return &api.FieldError{Field: "base64", Reason: "is not base64"}
 	}
-	return s.tell(ctx, run, api.ClientFrame{Type: executor.SignalStdin, Data: data, Base64: base64})
+	return s.tell(ctx, run, api.ClientFrame{Type: executor.SignalStdin, Data: data, Base64: bytes})
 }
 
 // signal sends a signal to a run.
@@ -79,6 +80,10 @@ func (s *Server) kill(ctx context.Context, run, name string) error {
 // tell sends a message to the executor of a run.
 func (s *Server) tell(ctx context.Context, run string, m api.ClientFrame) error {
 	data, err := json.Marshal(m)
+	if err == nil && len(data) > queue.MaxInline { // escapes have made it six times as long
+		m.Data, m.Base64 = "", base64.StdEncoding.EncodeToString([]byte(m.Data))
+		data, err = json.Marshal(m)
+	}
 	if err != nil {
 		return err
 	}
@@ -155,7 +160,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if run.State == api.RunFinished {
-		return s.answer(w, http.StatusOK, run)
+		return s.tellRun(w, r, http.StatusOK, run)
 	}
-	return s.answer(w, http.StatusAccepted, run)
+	return s.tellRun(w, r, http.StatusAccepted, run)
 }
