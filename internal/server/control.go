@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,16 +50,16 @@ func (s *Server) stdin(w http.ResponseWriter, r *request) error {
 }
 
 // write checks and sends one piece of standard input.
-func (s *Server) write(ctx context.Context, run, data, base64 string) error {
+func (s *Server) write(ctx context.Context, run, data, bytes string) error {
 	switch {
-	case data != "" && base64 != "":
+	case data != "" && bytes != "":
 		return &api.FieldError{Field: "data", Reason: "give one of data and base64"}
-	case len(data)+len(base64) > maxStdin:
+	case len(data)+len(bytes) > maxStdin:
 		return refusal(api.CodeTooLarge, "a piece of standard input has at most %d bytes", maxStdin)
-	case !isBase64(base64):
+	case !isBase64(bytes):
 		return &api.FieldError{Field: "base64", Reason: "is not base64"}
 	}
-	return s.tell(ctx, run, api.ClientFrame{Type: executor.SignalStdin, Data: data, Base64: base64})
+	return s.tell(ctx, run, api.ClientFrame{Type: executor.SignalStdin, Data: data, Base64: bytes})
 }
 
 // signal sends a signal to a run.
@@ -78,6 +80,10 @@ func (s *Server) kill(ctx context.Context, run, name string) error {
 // tell sends a message to the executor of a run.
 func (s *Server) tell(ctx context.Context, run string, m api.ClientFrame) error {
 	data, err := json.Marshal(m)
+	if err == nil && len(data) > queue.MaxInline { // escapes have made it six times as long
+		m.Data, m.Base64 = "", base64.StdEncoding.EncodeToString([]byte(m.Data))
+		data, err = json.Marshal(m)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,20 +113,45 @@ func (s *Server) unheard(ctx context.Context, run string) error {
 	return e
 }
 
+// A run that an executor has taken is heard by it a moment later; who cancels it just
+// then waits for that.
+const (
+	unheardPause = 20 * time.Millisecond
+	unheardTries = 50
+)
+
+// halt ends a run that waits, with the result, or tells its executor to end it.
+func (s *Server) halt(ctx context.Context, run string, result []byte) error {
+	for n := 0; ; n++ {
+		err := s.o.Queue.Cancel(ctx, run, result)
+		if !errors.Is(err, queue.ErrRunning) {
+			return err
+		}
+		err = s.tell(ctx, run, api.ClientFrame{Type: executor.SignalCancel})
+		told := (*api.ServiceError)(nil)
+		switch {
+		case !errors.As(err, &told) || told.Code != api.CodeConflict:
+			return err
+		case told.RetryAfterMS == 0: // it has ended meanwhile
+			return nil
+		case n == unheardTries:
+			return err
+		}
+		select {
+		case <-time.After(unheardPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // cancel ends a run.
 func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 	result, err := json.Marshal(api.Result{ID: r.run, Verdict: api.Canceled, Message: "it was canceled before it had begun", APIVersion: api.Version})
 	if err != nil {
 		return err
 	}
-	err = s.o.Queue.Cancel(r.Context(), r.run, result)
-	if errors.Is(err, queue.ErrRunning) {
-		err = s.tell(r.Context(), r.run, api.ClientFrame{Type: executor.SignalCancel})
-		if told := (*api.ServiceError)(nil); errors.As(err, &told) && told.Code == api.CodeConflict {
-			err = nil // it has ended meanwhile
-		}
-	}
-	if err != nil && !errors.Is(err, queue.ErrOver) {
+	if err := s.halt(r.Context(), r.run, result); err != nil && !errors.Is(err, queue.ErrOver) {
 		return err
 	}
 	s.note(r, telemetry.Entry{Kind: telemetry.EntryCanceled})
@@ -129,7 +160,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if run.State == api.RunFinished {
-		return s.answer(w, http.StatusOK, run)
+		return s.tellRun(w, r, http.StatusOK, run)
 	}
-	return s.answer(w, http.StatusAccepted, run)
+	return s.tellRun(w, r, http.StatusAccepted, run)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/gate"
 	"github.com/glovebox-dev/glovebox/internal/admission"
-	"github.com/glovebox-dev/glovebox/internal/budget"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
@@ -112,13 +111,11 @@ func (s *Server) read(w http.ResponseWriter, r *request) error {
 	if err != nil || kind != "application/json" || len(r.Header.Values("Content-Type")) != 1 || len(params) > 1 || len(params) == 1 && lower(params["charset"]) != "utf-8" {
 		return refusal(api.CodeMediaType, "the body must be application/json")
 	}
-	room, err := s.o.Budget.Try(budget.Amount{Memory: bodyCost * max(r.ContentLength, 0)})
-	if err != nil {
-		e := refusal(api.CodeBusy, "the service has no memory for this body now")
+	if !s.hold(r, bodyCost*max(r.ContentLength, 0)) {
+		e := refusal(api.CodeBusy, "the service has no memory for this body now, or for none of this client")
 		e.RetryAfterMS = 1000
 		return e
 	}
-	r.release = append(r.release, room)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.o.BodyTimeout)) // a recorder of tests has none
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
@@ -130,8 +127,11 @@ func (s *Server) read(w http.ResponseWriter, r *request) error {
 		}
 		return refusal(api.CodeTimeout, "the body did not come")
 	}
-	r.body, r.raw = r.route.body(), text.Bytes()
-	return strictjson.Decode(r.raw, r.body, strictjson.Options{Audience: api.AudienceClient, MaxBytes: int(s.o.MaxBody)})
+	if out, ok := w.(*statusWriter); ok {
+		out.whole = true
+	}
+	r.body = r.route.body()
+	return strictjson.Decode(text.Bytes(), r.body, strictjson.Options{Audience: api.AudienceClient, MaxBytes: int(s.o.MaxBody)})
 }
 
 // answer writes a JSON answer.
@@ -154,9 +154,55 @@ func send(w http.ResponseWriter, status int, data []byte) error {
 	return nil
 }
 
+<<<<<<< HEAD
+// refuse answers with an error. If a body was not read to its end the connection is
+// closed: what is left of it is read for a while, so that a client who still sends it
+// finds the answer.
+=======
+// slowest is how many bytes a second a client has to take of a long answer.
+const slowest = 64 << 10
+
+// sendLong is send of front, size bytes of an object and a tail, of which a part at a time
+// is in memory, to a client who is not too slow.
+func sendLong(w http.ResponseWriter, r *request, status int, size int64, front []byte, object io.Reader, tail []byte) error {
+	all := int64(len(front)+len(tail)) + size
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendTimeout + time.Duration(all/slowest)*time.Second))
+	w.Header().Set("Content-Length", strconv.FormatInt(all, 10))
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	_, err := w.Write(front)
+	if err == nil && size > 0 {
+		var n int64
+		if n, err = io.CopyBuffer(struct{ io.Writer }{w}, object, make([]byte, part)); err == nil && n != size {
+			err = queue.ErrDamaged
+		}
+	}
+	if err == nil {
+		_, err = w.Write(tail)
+	}
+	if err != nil { // he has gone, or the rest cannot be read: the answer must not look whole
+		panic(http.ErrAbortHandler)
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	return nil
+}
+
+// compact is a value as JSON, without the escapes that are for pages alone: with them
+// text becomes six times as long.
+func compact(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
 // refuse answers with an error. Of one that has a body the connection is closed: what
 // is left of the body is read for a while, so that a client who still sends it finds
 // the answer.
+>>>>>>> attack
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := s.explain(r, err)
 	if out, ok := w.(*statusWriter); ok && out.status != 0 {
@@ -173,7 +219,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Sec-WebSocket-Version", "13")
 	}
-	if unread := r.ContentLength != 0 || len(r.TransferEncoding) > 0; unread {
+	if out, ok := w.(*statusWriter); (r.ContentLength != 0 || len(r.TransferEncoding) > 0) && !(ok && out.whole) {
 		w.Header().Set("Connection", "close")
 		defer drain(w, r)
 	}
@@ -249,6 +295,7 @@ type statusWriter struct {
 	http.ResponseWriter
 	status int
 	sent   int64
+	whole  bool // the request's body was read to its end
 }
 
 func (w *statusWriter) WriteHeader(status int) {

@@ -37,7 +37,7 @@ func Refuse(listeners []net.Listener, config *tls.Config, conns int, e api.Servi
 		})}
 	srv.SetKeepAlivesEnabled(false)
 	for _, l := range listeners {
-		l = &limitListener{Listener: l, places: make(chan struct{}, conns)}
+		l = newLimitListener(l, conns)
 		if config != nil {
 			l = tls.NewListener(l, config)
 		}

@@ -67,15 +67,16 @@ func (s *Server) submit(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	run := &known{Run: api.Run{ID: id, OwnerToken: s.o.Secret.Derive(credential.Owner, id)}}
-	if err := s.await(r, run, wait); err != nil {
-		return err
+	if err := s.await(r, run, wait); err != nil { // the run was accepted: its id and token have to be told
+		s.o.Log.Warn("of a new run its id alone is told", "id", r.id, "error", err)
+		run.Result, run.object, run.State, run.Position = nil, nil, api.RunQueued, nil
 	}
 	code := http.StatusOK
 	if run.State != api.RunFinished {
 		code = http.StatusAccepted
 		w.Header().Set("Location", "/v1/runs/"+id)
 	}
-	return s.answer(w, code, run)
+	return s.tellRun(w, r, code, run)
 }
 
 // wait is what the query says of waiting.
@@ -106,7 +107,7 @@ func (s *Server) runID(r *request) (string, error) {
 
 // enqueue puts a submission into the queue, if its client may.
 func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
-	program, err := json.Marshal(sub.Program)
+	program, err := compact(sub.Program)
 	if err != nil {
 		return err
 	}
@@ -115,16 +116,19 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	if err != nil {
 		return err
 	}
-	if err := s.sameBody(r, id, source, string(note), sub.Webhook); err != nil {
-		return err
-	}
 	place, err := s.o.Admission.Admit(r.Context(), r.client, admission.Request{ID: id, SourceHash: source, Bytes: int64(len(program) + len(note))})
 	if err != nil {
+		return err
+	}
+	record, err := s.sameBody(r, id, source, string(note), sub.Webhook) // of what is admitted: the store is for that alone
+	if err != nil {
+		place.Refuse(context.WithoutCancel(r.Context()))
 		return err
 	}
 	if sub.Webhook != "" {
 		if err := s.hook(r, id, sub.Webhook); err != nil {
 			place.Refuse(context.WithoutCancel(r.Context()))
+			s.unrecord(r, id, record)
 			return err
 		}
 		defer s.o.Hooks.Follow(id)
@@ -139,34 +143,46 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	case errors.Is(err, queue.ErrExists):
 		return otherBody()
 	case errors.Is(err, queue.ErrBacklog):
+		s.unrecord(r, id, record)
 		e := refusal(api.CodeBacklog, "as many runs wait as may")
 		e.RetryAfterMS = 1000
 		return e
 	case errors.Is(err, queue.ErrTooLarge):
+		s.unrecord(r, id, record)
 		return refusal(api.CodeTooLarge, "the program is too large")
 	}
 	return err
 }
 
 // sameBody refuses a submission whose Idempotency-Key came with another one before,
-// for as long as the run is kept.
-func (s *Server) sameBody(r *request, id string, parts ...string) error {
+// for as long as the run is kept. record is what it has written, 0 for nothing.
+func (s *Server) sameBody(r *request, id string, parts ...string) (record uint64, err error) {
 	if r.Header.Get(IdempotencyHeader) == "" {
-		return nil
+		return 0, nil
 	}
 	hash := s.o.Secret.Hash("submission", parts...)
-	_, err := s.bodies.Create(r.Context(), id, []byte(hash), s.o.Retention)
+	record, err = s.bodies.Create(r.Context(), id, []byte(hash), s.o.Retention)
 	if !errors.Is(err, queue.ErrExists) {
-		return err
+		return record, err
 	}
 	before, err := s.bodies.Get(r.Context(), id)
 	switch {
 	case errors.Is(err, queue.ErrNotFound): // it ended at this moment
-		return nil
+		return 0, nil
 	case err == nil && string(before.Data) != hash:
-		return otherBody()
+		return 0, otherBody()
 	}
-	return err
+	return 0, err
+}
+
+// unrecord takes back what sameBody wrote of a submission that was not accepted.
+func (s *Server) unrecord(r *request, id string, record uint64) {
+	if record == 0 {
+		return
+	}
+	if err := s.bodies.Delete(context.WithoutCancel(r.Context()), id, record); err != nil {
+		s.o.Log.Warn("an Idempotency-Key of nothing stays", "error", err)
+	}
 }
 
 func otherBody() error {
@@ -190,19 +206,27 @@ func (s *Server) hook(r *request, id, url string) error {
 	return err
 }
 
-// watch gives a run's place in flight back when it has ended, wherever it does.
+// watch gives a run's place in flight back when it has ended, wherever it does. It does
+// so once for each run, however often that is submitted.
 func (s *Server) watch(id string) {
+	if _, there := s.watched.LoadOrStore(id, true); there {
+		return // Done is still to come
+	}
 	s.watching.Go(func() {
-		if _, err := s.o.Queue.Wait(s.ctx, id); err == nil || errors.Is(err, queue.ErrNotFound) {
+		_, err := s.o.Queue.Wait(s.ctx, id)
+		s.watched.Delete(id) // a place that was taken before this is given back after it
+		if err == nil || errors.Is(err, queue.ErrNotFound) {
 			s.o.Admission.Done(id)
 		}
 	})
 }
 
-// known is what is known of a run: an api.Run whose result stays as it is stored.
+// known is what is known of a run: an api.Run whose result stays as it is stored, in
+// memory or, if it is large, as an object.
 type known struct {
 	api.Run
 	Result json.RawMessage `json:"result,omitempty"`
+	object *queue.Object
 }
 
 // await fills in where a run is, waiting for its end for a while.
@@ -255,10 +279,28 @@ func (s *Server) await(r *request, run *known, wait time.Duration) error {
 // finished fills in the result.
 func (s *Server) finished(r *request, run *known, e queue.Event) (err error) {
 	run.State = api.RunFinished
-	if run.Result, err = s.o.Queue.Data(r.Context(), run.ID, e); err != nil {
+	size := int64(len(e.Data))
+	if run.Result = e.Data; e.Object != "" {
+		if run.object, err = s.o.Queue.Runs().Get(r.Context(), run.ID, e.Object); err != nil {
+			return err
+		}
+		size = run.object.Size
+	}
+	return s.o.Admission.Egress(r.client, size)
+}
+
+// tellRun answers with a run.
+func (s *Server) tellRun(w http.ResponseWriter, r *request, status int, run *known) error {
+	if run.object == nil {
+		return s.answer(w, status, run)
+	}
+	front, err := json.Marshal(run.Run) // has no result
+	if err != nil {
 		return err
 	}
-	return s.o.Admission.Egress(r.client, int64(len(run.Result)))
+	front = append(front[:len(front)-1], `,"result":`...)
+	w.Header().Set("Content-Type", "application/json")
+	return sendLong(w, r, status, run.object.Size, front, run.object, []byte("}\n"))
 }
 
 // status tells where a run is.
@@ -271,5 +313,5 @@ func (s *Server) status(w http.ResponseWriter, r *request) error {
 	if err := s.await(r, run, wait); err != nil {
 		return err
 	}
-	return s.answer(w, http.StatusOK, run)
+	return s.tellRun(w, r, http.StatusOK, run)
 }

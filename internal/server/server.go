@@ -103,7 +103,9 @@ type Server struct {
 	names     names
 	metrics   *telemetry.Metrics
 	bodies    *queue.Bucket // hashes of submissions with an Idempotency-Key
+	room      *room
 	watching  sync.WaitGroup
+	watched   sync.Map // ids of runs
 	streaming streams
 	owners    owners
 	started   time.Time
@@ -150,6 +152,9 @@ func New(o Options, addrs ...net.Addr) (*Server, error) {
 	if s.names, err = newNames(o.Hosts, o.Origins, addrs); err != nil {
 		return nil, err
 	}
+	if s.room, err = newRoom(o.Budget, o.MaxBody); err != nil {
+		return nil, err
+	}
 	s.mux = http.NewServeMux()
 	for _, r := range s.routes {
 		s.mux.Handle(r.pattern(), s.endpoint(r))
@@ -172,7 +177,7 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	srv := &http.Server{Handler: s, Protocols: &http1, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: s.o.HeadTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHead,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	defer context.AfterFunc(s.ctx, func() { _ = srv.Close() })()
-	l = &limitListener{Listener: l, places: make(chan struct{}, s.o.MaxConns)}
+	l = newLimitListener(l, s.o.MaxConns)
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
@@ -191,37 +196,5 @@ func (s *Server) Close() {
 	s.streaming.close()
 	s.owners.close()
 	s.watching.Wait()
-}
-
-// limitListener bounds the connections that are open at once.
-type limitListener struct {
-	net.Listener
-	places chan struct{}
-}
-
-func (l *limitListener) Accept() (net.Conn, error) {
-	l.places <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	if tcp, ok := c.(*net.TCPConn); ok { // by itself the kernel keeps up to 4 MiB for a client who does not read
-		_ = tcp.SetWriteBuffer(sendBuffer)
-	}
-	return &limitedConn{Conn: c, leave: func() { <-l.places }}, nil
-}
-
-type limitedConn struct {
-	net.Conn
-	left  atomic.Bool
-	leave func()
-}
-
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	if c.left.CompareAndSwap(false, true) {
-		c.leave()
-	}
-	return err
+	s.room.give()
 }

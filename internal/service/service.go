@@ -280,9 +280,6 @@ func (s *Service) Close() error {
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
 	}
-	if s.queue != nil && errors.Is(s.queue.Err(), queue.ErrFull) { // nothing will be written any more
-		_ = s.queue.Close()
-	}
 	if s.executor != nil {
 		s.executor.Wait()
 	}
