@@ -154,11 +154,6 @@ func send(w http.ResponseWriter, status int, data []byte) error {
 	return nil
 }
 
-<<<<<<< HEAD
-// refuse answers with an error. If a body was not read to its end the connection is
-// closed: what is left of it is read for a while, so that a client who still sends it
-// finds the answer.
-=======
 // slowest is how many bytes a second a client has to take of a long answer.
 const slowest = 64 << 10
 
@@ -199,10 +194,9 @@ func compact(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// refuse answers with an error. Of one that has a body the connection is closed: what
-// is left of the body is read for a while, so that a client who still sends it finds
-// the answer.
->>>>>>> attack
+// refuse answers with an error. If a body was not read to its end the connection is
+// closed: what is left of it is read for a while, so that a client who still sends it
+// finds the answer.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := s.explain(r, err)
 	if out, ok := w.(*statusWriter); ok && out.status != 0 {
