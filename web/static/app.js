@@ -272,7 +272,7 @@ async function begin() {
   if (languages.some(l => l.name === "python")) $("language").value = "python"
   complain("")
   const editor = await openEditor(fill($("editor")), text => files?.typed(text))
-  files = new Files($("files"), editor, keepDraft)
+  files = new Files($("files"), editor, keepDraft, complain)
   if (!putDraft()) example()
   limits.defaults(language().limits)
   $("language").disabled = $("run").disabled = false

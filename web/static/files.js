@@ -40,12 +40,14 @@ export class Files {
   #box
   #editor
   #changed
+  #complain
 
-  /** changed is called after every change. */
-  constructor(box, editor, changed) {
+  /** changed is called after every change; complain is told in words what cannot be taken. */
+  constructor(box, editor, changed, complain) {
     this.#box = box
     this.#editor = editor
     this.#changed = changed
+    this.#complain = complain
   }
 
   get list() { return this.#list.map(f => ({ ...f })) }
@@ -114,7 +116,10 @@ export class Files {
     const input = el("input", { type: "file", multiple: true })
     input.onchange = async () => {
       for (const f of input.files) {
-        if (f.size > MAX_BYTES) continue
+        if (f.size > MAX_BYTES) {
+          this.#complain(`${visible(f.name)} is larger than the ${bytes(MAX_BYTES)} that all files together may have.`)
+          continue
+        }
         const file = { name: f.name, ...await read(f) }
         const same = this.#list.findIndex(o => o.name === f.name)
         if (same < 0) this.#list.push(file)
