@@ -53,3 +53,28 @@ func TestAttackSharesOfKeys(t *testing.T) {
 		t.Errorf("%d are held of nobody", n)
 	}
 }
+
+// Many keys of one address do not use up what all may be sent.
+//
+// proves part of H-46
+func TestAttackEgressOfKeys(t *testing.T) {
+	a := open(t, Options{Quotas: true, KeyEgressPerHour: 100, EgressPerHour: 100, EgressInAll: 1000})
+	one, other := identify(t, a, "192.0.2.1:1"), identify(t, a, "192.0.2.2:1")
+	sent := 0
+	for range 20 {
+		k := one
+		k.Kind, k.KeyID = KeyHolder, credential.KeyID.New()
+		k.ID = "key-" + k.KeyID
+		for range 10 {
+			if a.Egress(k, 10) == nil {
+				sent += 10
+			}
+		}
+	}
+	if sent != 750 {
+		t.Errorf("the keys of one address were sent %d of 1000 bytes", sent)
+	}
+	if err := a.Egress(other, 100); err != nil {
+		t.Error(err)
+	}
+}
