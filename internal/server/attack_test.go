@@ -275,3 +275,33 @@ func busy(t *testing.T) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// proves part of H-46
+//
+// Submissions that are sent again when their runs have ended take no place of others.
+func TestAttackReplaysOfEndedAsRoot(t *testing.T) {
+	s := alone(t, service.Options{Slots: 1, Backlog: 4, Admission: forwarded()})
+	replay := func(i int) *answer {
+		return s.ask(t, "POST", "/v1/runs?wait=20s", script("true", 64<<20), "X-Forwarded-For", "192.0.2.1", server.IdempotencyHeader, fmt.Sprintf("0123456789abcdef-%d", i))
+	}
+	first := map[int]string{}
+	for i := range 6 {
+		a := replay(i)
+		if first[i] = a.run(t).ID; a.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", a.StatusCode, a.body)
+		}
+	}
+	long := s.ask(t, "POST", "/v1/runs", script("sleep 20", 64<<20), "X-Forwarded-For", "192.0.2.1").run(t)
+	defer s.ask(t, "DELETE", "/v1/runs/"+long.ID, nil, server.OwnerHeader, long.OwnerToken)
+	for i := range 6 {
+		if a := replay(i); a.StatusCode != http.StatusOK || a.run(t).ID != first[i] {
+			t.Errorf("again: %d %s", a.StatusCode, a.body)
+		}
+	}
+	for range 3 {
+		a := s.ask(t, "POST", "/v1/runs", script("true", 64<<20), "X-Forwarded-For", "192.0.2.2")
+		if a.StatusCode != http.StatusAccepted {
+			t.Fatalf("another client: %d %s", a.StatusCode, a.body)
+		}
+	}
+}
