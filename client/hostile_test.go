@@ -119,7 +119,7 @@ func TestHostileAnswers(t *testing.T) {
 		})+`,"api_version":"v1"}`),
 		"compressed": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			says(200, "x")(w, nil)
+			says(200, `{"id":"`+runID+`","state":"finished","result":`+result(nil)+`,"api_version":"v1"}`)(w, nil)
 		},
 		"an error that is none": says(500, `{"error":{"code":"not_found","message":"m"}}`),
 		"an endless error":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(400); endless("", big, 0)(w, r) },
@@ -299,7 +299,9 @@ func TestRepeated(t *testing.T) {
 	if _, err := c.CreateKey(t.Context()); err == nil {
 		t.Error("a key of nobody")
 	}
+	mu.Lock()
 	keys := got["/v1/runs"]
+	mu.Unlock()
 	if len(keys) < 3 || len(keys[0]) < 16 {
 		t.Errorf("submitted with %q", keys)
 	}
@@ -308,9 +310,11 @@ func TestRepeated(t *testing.T) {
 			t.Errorf("submitted with %q", keys)
 		}
 	}
+	mu.Lock()
 	if n := len(got["/v1/keys"]); n != 1 {
 		t.Errorf("a key was asked for %d times", n)
 	}
+	mu.Unlock()
 	c, _ = hostile(t, map[string]http.HandlerFunc{"stdin": lost, "signal": lost, runID: says(200, `{"id":"`+runID+`","state":"running","api_version":"v1"}`),
 		"events": endless("data: {\"type\":\"started\",\"seq\":1,\"t_ms\":0}\n\n", ": \n", 50*time.Millisecond)})
 	r, err := c.Attach(t.Context(), runID, token, client.WithStdinPipe())
@@ -324,6 +328,8 @@ func TestRepeated(t *testing.T) {
 		t.Error("a signal of nobody")
 	}
 	r.Cancel()
+	mu.Lock()
+	defer mu.Unlock()
 	for _, path := range []string{"/v1/runs/" + runID + "/stdin", "/v1/runs/" + runID + "/signal"} {
 		if n := len(got[path]); n != 1 {
 			t.Errorf("%s was sent %d times", path, n)

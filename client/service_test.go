@@ -84,6 +84,23 @@ func TestCancelAsRoot(t *testing.T) {
 	}
 }
 
+// A run that is canceled at whatever moment of its beginning does not go on.
+func TestCancelAtOnceAsRoot(t *testing.T) {
+	_, url := open(t, service.Options{})
+	c := dial(t, client.Options{URL: url})
+	for i := range 40 {
+		r, err := c.Start(t.Context(), api.Program{Command: []string{"/bin/sleep", "9"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 250 * time.Microsecond) // a different moment each time
+		r.Cancel()
+		if result, err := r.Wait(); err != nil || result.Verdict != api.Canceled {
+			t.Fatalf("%d: %+v %v", i, result, err)
+		}
+	}
+}
+
 // Who has the id watches, and nothing that he sends reaches the program: without the
 // owner's token, and with another one.
 //

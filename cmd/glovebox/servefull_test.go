@@ -46,6 +46,11 @@ func smallDisk(t *testing.T) (s *server, disk string, log func() string) {
 // proves part of X-17
 func TestServeDiskFullAsRoot(t *testing.T) {
 	s, disk, log := smallDisk(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(log())
+		}
+	})
 	var accepted []string
 	for range 4 {
 		accepted = append(accepted, s.submit(t, "", "sh", "-c", "sleep 1; head -c 100000 /dev/zero").ID)
@@ -89,7 +94,4 @@ func TestServeDiskFullAsRoot(t *testing.T) {
 	}
 	s.signal(t, unix.SIGTERM)
 	s.ends(t, 0)
-	if t.Failed() {
-		t.Log(log())
-	}
 }

@@ -215,7 +215,12 @@ func (s *serving) serve(svc *service.Service, signals chan os.Signal) (again boo
 		case <-every.C:
 			if err := svc.Err(); errors.Is(err, queue.ErrFull) {
 				s.log.Error("the store has stopped; it is opened again when there is room", "error", err)
-				return true, s.close(svc)
+				if err = s.close(svc); errors.Is(err, errNotEnded) {
+					return false, err
+				} else if err != nil { // for want of room too
+					s.log.Warn("not everything was put away", "error", err)
+				}
+				return true, nil
 			}
 		case <-beat.C:
 			notify("WATCHDOG=1")
@@ -262,6 +267,9 @@ func (s *serving) end(svc *service.Service, signals chan os.Signal) error {
 	return err
 }
 
+// errNotEnded says that a service still has its folder.
+var errNotEnded = fmt.Errorf("the service did not end within %s; what it had begun is interrupted at the next start", closeTime)
+
 // close closes the service, within a time.
 func (s *serving) close(svc *service.Service) error {
 	done := make(chan error, 1)
@@ -270,7 +278,7 @@ func (s *serving) close(svc *service.Service) error {
 	case err := <-done:
 		return err
 	case <-time.After(closeTime):
-		return fmt.Errorf("the service did not end within %s; what it had begun is interrupted at the next start", closeTime)
+		return errNotEnded
 	}
 }
 

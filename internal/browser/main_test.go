@@ -250,6 +250,12 @@ func (p *tab) text(selector string) string {
 	return s
 }
 
+// stdout is what the page shows of standard output.
+func (p *tab) stdout() string {
+	p.t.Helper()
+	return value[string](p, `[...document.querySelectorAll("#screen .stdout")].map(l => l.textContent + "\n").join("")`)
+}
+
 // picture keeps a screenshot, as an output of the tests.
 func (p *tab) picture(name string) {
 	p.t.Helper()

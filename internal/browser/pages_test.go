@@ -12,6 +12,7 @@ import (
 // The dashboard has the service's numbers, also after runs, and those of an operator who
 // has put a password before his metrics for who has it.
 //
+// proves X-19
 // proves part of X-22
 func TestDashboardOnChromium(t *testing.T) {
 	addr := open(t, func(o *service.Options) { o.Metrics.User, o.Metrics.Password = "metrics", "sesame sesame" })
@@ -99,12 +100,12 @@ func TestRefusalsOnChromium(t *testing.T) {
 func TestErrorPagesOnChromium(t *testing.T) {
 	addr := open(t)
 	p := visit(t, addr, "/nothing/here")
-	p.sees("h1", "There is nothing here")
+	p.sees("h1", "Not found")
 	p.sees("main", "The service's log calls this request")
 	p.picture("error")
 	p.open("/v1/runs/0123456789abcdef0123456789abcdef")
 	p.sees("main", "There is no such run")
-	if title := value[string](p, `document.title`); title != "There is nothing here · Glovebox" {
+	if title := value[string](p, `document.title`); title != "Not found · Glovebox" {
 		t.Errorf("the title is %q", title)
 	}
 	p.clean()

@@ -39,7 +39,8 @@ func cancel(t *testing.T, q *queue.Queue, id string) error {
 
 var sleeper = api.Program{Command: []string{"/bin/sleep", "20"}}
 
-// A run can be canceled at every moment, and has one final event.
+// A run can be canceled at every moment, and has one final event. The test is long because
+// of its table of moments.
 // proves part of X-17
 func TestCancel(t *testing.T) {
 	slow := api.Program{Language: "c++", Source: "#include <bits/stdc++.h>\n#include <regex>\ntemplate<int N> struct F { static constexpr int v = F<N-1>::v + F<N-2>::v; };\ntemplate<> struct F<0> { static constexpr int v = 0; };\ntemplate<> struct F<1> { static constexpr int v = 1; };\nint main() { std::regex r(\"a*b\"); return std::regex_match(\"b\", r) ? F<20>::v & 1 : 2; }\n"}

@@ -40,10 +40,7 @@ func die() {
 func dies(said string) error {
 	f := strings.Split(said, "|")
 	dir, at := f[0], f[1]
-	losses, err := strconv.Atoi(f[2])
-	if err != nil {
-		return err
-	}
+	losses, _ := strconv.Atoi(f[2])
 	ctx := context.Background()
 	q, err := queue.Open(ctx, queue.Options{Dir: filepath.Join(dir, "queue"), MinFree: 1, MaxJobs: 200, MaxLosses: losses})
 	if err != nil {
@@ -75,7 +72,7 @@ func dies(said string) error {
 			die()
 		}
 	}
-	if err := submitAll(ctx, q); err != nil {
+	if err := submitAll(ctx, q); err != nil { // what has been submitted before is the same run
 		return err
 	}
 	if st, err := q.Status(ctx, poison); err == nil && st.State != queue.Finished && at == "prints" {
@@ -88,13 +85,14 @@ func dies(said string) error {
 		}()
 	}
 	e := Start(o)
-	for i := range goodJobs {
-		if _, err := q.Wait(ctx, good(i)); err != nil {
+	for i := range goodJobs + 1 {
+		id := poison
+		if i < goodJobs {
+			id = good(i)
+		}
+		if _, err := q.Wait(ctx, id); err != nil {
 			return err
 		}
-	}
-	if _, err := q.Wait(ctx, poison); err != nil {
-		return err
 	}
 	return errors.Join(e.Drain(ctx), box.Close(), q.Close())
 }

@@ -155,8 +155,8 @@ func (q *Queue) Wait(ctx context.Context, id string) (_ Event, err error) {
 	defer q.closing(&err)
 	rung := q.hints.add(id, true)
 	defer q.hints.remove(id, rung)
+	_, last, err := q.look(ctx, id)
 	for {
-		_, last, err := q.look(ctx, id)
 		if err != nil {
 			return Event{}, orCause(ctx, err)
 		}
@@ -169,6 +169,10 @@ func (q *Queue) Wait(ctx context.Context, id string) (_ Event, err error) {
 			return Event{}, context.Cause(ctx)
 		case <-q.ctx.Done():
 			return Event{}, ErrClosed
+		}
+		// Most often it is there now, and nothing else need be asked.
+		if last, err = q.control(ctx, id); errors.Is(err, errNone) || err == nil && last.kind != kindFinished {
+			_, last, err = q.look(ctx, id)
 		}
 	}
 }

@@ -27,6 +27,13 @@ func (s *spaceLeft) more(bytes int) {
 	s.events += int64(bytes)
 }
 
+// Stored is how many bytes were stored when somebody last looked, and how many may be.
+func (q *Queue) Stored() (used, most int64) {
+	q.spaceLeft.mu.Lock()
+	defer q.spaceLeft.mu.Unlock()
+	return q.spaceLeft.used, q.o.MaxBytes
+}
+
 // purpose is what room is wanted for.
 type purpose int
 

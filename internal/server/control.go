@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -112,20 +113,45 @@ func (s *Server) unheard(ctx context.Context, run string) error {
 	return e
 }
 
+// A run that an executor has taken is heard by it a moment later; who cancels it just
+// then waits for that.
+const (
+	unheardPause = 20 * time.Millisecond
+	unheardTries = 50
+)
+
+// halt ends a run that waits, with the result, or tells its executor to end it.
+func (s *Server) halt(ctx context.Context, run string, result []byte) error {
+	for n := 0; ; n++ {
+		err := s.o.Queue.Cancel(ctx, run, result)
+		if !errors.Is(err, queue.ErrRunning) {
+			return err
+		}
+		err = s.tell(ctx, run, api.ClientFrame{Type: executor.SignalCancel})
+		told := (*api.ServiceError)(nil)
+		switch {
+		case !errors.As(err, &told) || told.Code != api.CodeConflict:
+			return err
+		case told.RetryAfterMS == 0: // it has ended meanwhile
+			return nil
+		case n == unheardTries:
+			return err
+		}
+		select {
+		case <-time.After(unheardPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // cancel ends a run.
 func (s *Server) cancel(w http.ResponseWriter, r *request) error {
 	result, err := json.Marshal(api.Result{ID: r.run, Verdict: api.Canceled, Message: "it was canceled before it had begun", APIVersion: api.Version})
 	if err != nil {
 		return err
 	}
-	err = s.o.Queue.Cancel(r.Context(), r.run, result)
-	if errors.Is(err, queue.ErrRunning) {
-		err = s.tell(r.Context(), r.run, api.ClientFrame{Type: executor.SignalCancel})
-		if told := (*api.ServiceError)(nil); errors.As(err, &told) && told.Code == api.CodeConflict {
-			err = nil // it has ended meanwhile
-		}
-	}
-	if err != nil && !errors.Is(err, queue.ErrOver) {
+	if err := s.halt(r.Context(), r.run, result); err != nil && !errors.Is(err, queue.ErrOver) {
 		return err
 	}
 	s.note(r, telemetry.Entry{Kind: telemetry.EntryCanceled})

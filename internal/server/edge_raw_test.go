@@ -170,6 +170,15 @@ func TestRefusedByHead(t *testing.T) {
 	}
 }
 
+// A refusal of a body that was read to its end keeps the connection: under load each
+// would cost its client another one.
+func TestRefusedWhole(t *testing.T) {
+	s := shared(t)
+	body := `{"language":"python","sauce":"1"}`
+	head := fmt.Sprintf("POST /v1/runs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", s.addr, len(body))
+	expect(t, "twice", s.raw(t, head+body+head+body+s.last()), "400 bad_field", "400 bad_field", "200 ok")
+}
+
 // The control of TestHosts: the service's own names are not refused for their name.
 func TestHostsControl(t *testing.T) {
 	s := shared(t)
@@ -249,7 +258,7 @@ func (s *site) told(t testing.TB, text string) (string, *http.Response) {
 // A page of an origin that the operator allows is told so, exactly, and nobody else;
 // of a preflight nothing is done.
 //
-// proves X-26
+// proves part of X-26
 func TestCORS(t *testing.T) {
 	s := shared(t)
 	ask := func(origin, path, method string) *http.Response {

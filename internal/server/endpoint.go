@@ -127,8 +127,11 @@ func (s *Server) read(w http.ResponseWriter, r *request) error {
 		}
 		return refusal(api.CodeTimeout, "the body did not come")
 	}
-	r.body, r.raw = r.route.body(), text.Bytes()
-	return strictjson.Decode(r.raw, r.body, strictjson.Options{Audience: api.AudienceClient, MaxBytes: int(s.o.MaxBody)})
+	if out, ok := w.(*statusWriter); ok {
+		out.whole = true
+	}
+	r.body = r.route.body()
+	return strictjson.Decode(text.Bytes(), r.body, strictjson.Options{Audience: api.AudienceClient, MaxBytes: int(s.o.MaxBody)})
 }
 
 // answer writes a JSON answer.
@@ -191,9 +194,9 @@ func compact(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// refuse answers with an error. Of one that has a body the connection is closed: what
-// is left of the body is read for a while, so that a client who still sends it finds
-// the answer.
+// refuse answers with an error. If a body was not read to its end the connection is
+// closed: what is left of it is read for a while, so that a client who still sends it
+// finds the answer.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := s.explain(r, err)
 	if out, ok := w.(*statusWriter); ok && out.status != 0 {
@@ -210,7 +213,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Sec-WebSocket-Version", "13")
 	}
-	if unread := r.ContentLength != 0 || len(r.TransferEncoding) > 0; unread {
+	if out, ok := w.(*statusWriter); (r.ContentLength != 0 || len(r.TransferEncoding) > 0) && !(ok && out.whole) {
 		w.Header().Set("Connection", "close")
 		defer drain(w, r)
 	}
@@ -286,6 +289,7 @@ type statusWriter struct {
 	http.ResponseWriter
 	status int
 	sent   int64
+	whole  bool // the request's body was read to its end
 }
 
 func (w *statusWriter) WriteHeader(status int) {

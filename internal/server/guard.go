@@ -25,7 +25,6 @@ type request struct {
 	client  admission.Client
 	run     string   // the id in its path, of the right form
 	body    any      // decoded
-	raw     []byte   // the body
 	release []func() // what the request holds, until it is answered
 }
 

@@ -56,7 +56,7 @@ func (s *Server) serviceStatus(w http.ResponseWriter, r *request) error {
 		UptimeMS: time.Since(s.started).Milliseconds()}
 	st.Warnings = append(slices.Clone(st.Warnings), s.o.Warnings...)
 	if s.o.Running != nil {
-		st.Running = s.o.Running()
+		st.Running, st.Waiting = s.o.Running(), s.o.Waiting()
 	}
 	if r.client.Kind != admission.Operator {
 		st.Layers = slices.Clone(st.Layers)

@@ -67,7 +67,7 @@ func forPerson(r *http.Request) bool {
 
 // headings are what a person is told first.
 var headings = map[int]string{
-	400: "That request cannot be understood", 401: "A key is needed", 403: "That is not allowed", 404: "There is nothing here",
+	400: "That request cannot be understood", 401: "A key is needed", 403: "That is not allowed", 404: "Not found",
 	405: "That is not how this is asked", 409: "Not now", 421: "This service is not called that", 429: "Too much at once", 503: "Not at the moment",
 }
 

@@ -68,8 +68,8 @@ type Options struct {
 	// Ceilings are the most that a program may ask for; Warnings go into the status.
 	Ceilings api.Limits
 	Warnings []string
-	// Running is how many runs run at this moment.
-	Running func() int
+	// Running is how many runs run at this moment, Waiting how many have not begun.
+	Running, Waiting func() int
 	// Log gets one line a request, without what is in it. Nil means silence.
 	Log *slog.Logger
 	// Version is what the service says of itself.

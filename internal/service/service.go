@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
@@ -67,6 +68,7 @@ type Service struct {
 	executor  *executor.Executor
 	server    *server.Server
 	opened    chan struct{} // closed when all of these are there, or Open has failed
+	draining  atomic.Bool
 	serving   sync.WaitGroup
 	failed    chan error
 }
@@ -137,7 +139,8 @@ func (s *Service) hooking(secret *credential.Secret) webhook.Options {
 	h.Queue, h.Secret, h.Log, h.Observe = s.queue, secret, s.o.Log, s.metrics.Webhook
 	h.Active = func(ctx context.Context, id string) bool {
 		_, err := s.admission.Key(ctx, admission.Client{Kind: admission.KeyHolder, ID: "key-" + id, KeyID: id})
-		return err == nil
+		gone, ok := errors.AsType[*api.ServiceError](err)
+		return !ok || gone.Code != api.CodeUnauthorized // a store that does not answer takes no key away
 	}
 	return h
 }
@@ -160,6 +163,7 @@ func (s *Service) serve(secret *credential.Secret) (err error) {
 	o.Queue, o.Box, o.Secret, o.Log, o.Admission, o.Budget, o.Metrics = s.queue, s.box, secret, s.o.Log, s.admission, s.o.Budget, s.metrics
 	o.Hooks, o.Audit = s.hooks, s.audit
 	o.Slots, o.Backlog, o.Running = s.o.Slots, s.o.Backlog, s.running
+	o.Waiting = s.waiting
 	o.Ceilings, o.Warnings = s.o.Box.MaxLimits, s.Warnings()
 	var addrs []net.Addr
 	for _, l := range s.o.Listeners {
@@ -188,7 +192,9 @@ func (s *Service) measured() telemetry.Options {
 	}
 	o.Gauges = telemetry.Gauges{
 		Running: s.running, Slots: func() int { return s.o.Slots }, Backlog: func() int { return s.o.Slots + s.o.Backlog },
-		Ready: func() bool { return s.queue.Err() == nil },
+		Waiting: s.waiting, Draining: s.draining.Load, Ready: func() bool { return s.queue.Err() == nil && !s.draining.Load() },
+		Stored:   func() int64 { used, _ := s.queue.Stored(); return used },
+		StoreCap: func() int64 { _, most := s.queue.Stored(); return most },
 	}
 	return o
 }
@@ -201,6 +207,9 @@ func (s *Service) running() int {
 		return 0
 	}
 }
+
+// waiting is how many runs have not begun.
+func (s *Service) waiting() int { return max(0, s.admission.Held().Runs-s.running()) }
 
 // reserve keeps room for a run: for its compiler, if that has more.
 func (s *Service) reserve(ctx context.Context, l api.Limits) (func(), error) {
@@ -257,6 +266,7 @@ func (s *Service) Reload() error {
 // Drain takes no submission and no job any more, and returns when no run is left, or
 // with the context's cause.
 func (s *Service) Drain(ctx context.Context) error {
+	s.draining.Store(true)
 	s.server.Drain()
 	return s.executor.Drain(ctx)
 }
@@ -269,9 +279,6 @@ func (s *Service) Close() error {
 	}
 	if s.box != nil {
 		errs = append(errs, s.box.Close())
-	}
-	if s.queue != nil && errors.Is(s.queue.Err(), queue.ErrFull) { // nothing will be written any more
-		_ = s.queue.Close()
 	}
 	if s.executor != nil {
 		s.executor.Wait()

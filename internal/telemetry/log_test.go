@@ -42,7 +42,7 @@ func (l lying) MarshalJSON() ([]byte, error) { return json.Marshal(l.s) }
 type valuer struct{ s string }
 
 func (v valuer) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("a", v.s), slog.Any("b", lying{v.s}))
+	return slog.GroupValue(slog.String("a", v.s), slog.Any("b", lying(v)))
 }
 
 // TestGuard: whatever is logged, one record is one line of ASCII with an end, and no

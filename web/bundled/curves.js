@@ -17,7 +17,7 @@ function color(name) {
   return getComputedStyle(probe).color
 }
 
-const clock = t => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" })
+const clock = t => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" })
 
 /** chart is a box with lines over time. Each of lines has a label, a variable with its colour, and a unit; time says what x is. */
 export function chart(box, lines, { height = 150, time = false } = {}) {

@@ -213,8 +213,8 @@ function saveStream(r, name) {
 async function typed(text, close) {
   complain("")
   try {
-    await run.type(text, close)
     screen.write("stdin", text)
+    await run.type(text, close)
   } catch (e) {
     complain(said(e))
   }

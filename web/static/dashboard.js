@@ -77,7 +77,7 @@ function remember(status, m) {
 
 let charts = null
 async function draw() {
-  if (!("bundled" in document.body.dataset)) return
+  if (!("bundled" in document.body.dataset) || history.length < 2) return
   if (!charts) {
     const { chart } = await import("./curves.js")
     const make = (title, ...lines) => {

@@ -21,6 +21,7 @@ var once = []struct{ pkg, reason string }{
 	{"internal/config", "reads text and files of its own"},
 	{"internal/credential", "hashes, and a file of its own"},
 	{"internal/executor", "takes jobs and writes events; the cells are the library's"},
+	{"internal/browser", "clicks in a browser; what the id of a user matters to is tested below it"},
 	{"internal/house", "reads sources"},
 	{"internal/journal", "bytes, and a file of its own"},
 	{"internal/jsc", "calls the engine in a process of its own, without a cell"},
@@ -42,7 +43,9 @@ var once = []struct{ pkg, reason string }{
 	{"internal/webhook", "HTTP on loopback, and a store of its own"},
 	{"internal/wire", "encodes and decodes values, in a process of little memory too"},
 	{"internal/worker/bootstrap", "code inside the engine, in a process of its own, without a cell"},
+	{"internal/picture", "decodes bytes"},
 	{"preflight", "reads text, and asks an engine in a cell what it makes of the same"},
+	{"web", "reads sources"},
 }
 
 // unit is a package as go list tells it.

@@ -16,6 +16,7 @@
 //	AsUser   needs an ordinary user
 //	OnV1     needs cgroup v1       OnV2     needs cgroup v2 with a memory controller
 //	OnVM     needs a machine of its own, see the package matrix
+//	OnChromium  clicks in a browser      OnBundle  needs what make page brings
 //
 // A test that skips itself all the same counts as failed. The last line is
 // "N passed, M failed".
