@@ -48,16 +48,30 @@ func (a *Admission) Egress(c Client, bytes int64) error {
 	if bytes > limit-used {
 		return &api.ServiceError{Code: api.CodeQuota, RetryAfterMS: wait, Message: fmt.Sprintf("a client may be sent %d bytes in an hour", limit)}
 	}
+	at := "" // the keys of an address have three quarters of all at most
+	if c.Kind == KeyHolder {
+		at = c.place()
+	}
+	usedAt, knownAt := e.now[at]
+	if !knownAt {
+		usedAt = e.old[at]
+	}
+	if most := a.o.EgressInAll / 4 * 3; at != "" && bytes > most-usedAt {
+		return &api.ServiceError{Code: api.CodeQuota, RetryAfterMS: wait, Message: fmt.Sprintf("the keys of an address may be sent %d bytes in an hour", most)}
+	}
 	if bytes > a.o.EgressInAll-e.all {
 		return &api.ServiceError{Code: api.CodeBusy, RetryAfterMS: wait, Message: "the service has sent as much as it may in an hour"}
 	}
-	if !known && len(e.now) >= maxEgress {
+	if !(known && (knownAt || at == "")) && len(e.now) >= maxEgress {
 		e.old, e.now = e.now, nil
 	}
 	if e.now == nil {
 		e.now = map[string]int64{}
 	}
 	e.now[c.ID] = used + bytes
+	if at != "" {
+		e.now[at] = usedAt + bytes
+	}
 	e.all += bytes
 	return nil
 }

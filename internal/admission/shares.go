@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -255,15 +256,31 @@ func (a *Admission) Wait(c Client) (release func(), err error) {
 	if h := s.clients[c.ID]; h != nil && h.waits >= a.o.WaitsPerClient {
 		return nil, busy(fmt.Sprintf("%d requests of one client may wait for runs", a.o.WaitsPerClient))
 	}
+	at := c.place()
+	if h := s.clients[at]; h != nil && h.waits >= share(a.o.MaxWaits, 0) {
+		return nil, busy("too many requests of one address wait for runs")
+	}
 	s.waits++
 	s.of(c.ID).waits++
+	s.of(at).waits++
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.waits--
-		s.clients[c.ID].waits--
-		s.forget(c.ID)
+		for _, token := range []string{c.ID, at} {
+			s.clients[token].waits--
+			s.forget(token)
+		}
 	}), nil
+}
+
+// place is the token by which all keys of one address, and who has none there, are
+// counted together, so that no number of keys is more than a share.
+func (c Client) place() string {
+	if c.Net == "" || c.Kind == Operator {
+		return "at-" + c.ID
+	}
+	return "at-" + c.Net
 }
 
 // Stream takes a place among the streams, WebSockets and server-sent events, that watch a
@@ -281,9 +298,14 @@ func (a *Admission) Stream(c Client, runID string) (release func(), err error) {
 	if h := s.clients[c.ID]; h != nil && h.sockets >= a.o.SocketsPerClient {
 		return nil, busy(fmt.Sprintf("%d streams of one client may be open", a.o.SocketsPerClient))
 	}
+	at := c.place()
+	if h := s.clients[at]; h != nil && h.sockets >= share(a.o.MaxSockets, 0) {
+		return nil, busy("too many streams of one address are open")
+	}
 	s.sockets++
 	s.streams[runID]++
 	s.of(c.ID).sockets++
+	s.of(at).sockets++
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -291,8 +313,10 @@ func (a *Admission) Stream(c Client, runID string) (release func(), err error) {
 		if s.streams[runID]--; s.streams[runID] == 0 {
 			delete(s.streams, runID)
 		}
-		s.clients[c.ID].sockets--
-		s.forget(c.ID)
+		for _, token := range []string{c.ID, at} {
+			s.clients[token].sockets--
+			s.forget(token)
+		}
 	}), nil
 }
 
@@ -306,5 +330,11 @@ func (a *Admission) Held() Held {
 	s := &a.shares
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Held{len(s.clients), len(s.runs), s.waits, s.sockets}
+	clients := 0
+	for token := range s.clients {
+		if !strings.HasPrefix(token, "at-") {
+			clients++
+		}
+	}
+	return Held{clients, len(s.runs), s.waits, s.sockets}
 }

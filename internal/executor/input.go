@@ -79,6 +79,13 @@ func (in *input) admit(data []byte) bool {
 	return true
 }
 
+// begin puts what came with the program before everything that is sent to it.
+func (in *input) begin(bytes []byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.data = append(bytes, in.data...)
+}
+
 // add takes what was admitted.
 func (in *input) add(bytes []byte) {
 	in.mu.Lock()

@@ -62,7 +62,7 @@ func (r *run) run() (*api.Result, error) {
 	if err != nil {
 		return failed("prepare", err), nil
 	}
-	r.in.data = p.Stdin
+	r.in.begin(p.Stdin)
 	go r.listen(ctx, cancel)
 	release, err := r.reserve(ctx, limits)
 	if err == nil {

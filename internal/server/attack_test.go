@@ -2,7 +2,11 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/admission"
@@ -227,5 +233,75 @@ func TestAttackProgramOfMarksAsRoot(t *testing.T) {
 	sub.Command = append(sub.Command, strings.Repeat("<", 100<<10), strings.Repeat("&", 100<<10), strings.Repeat(">", 100<<10))
 	if a := s.ask(t, "POST", "/v1/runs", sub); a.StatusCode != http.StatusAccepted {
 		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+}
+
+// proves part of H-46
+//
+// A picture that is asked for again and again is decoded once.
+func TestAttackPictureAgainAsRoot(t *testing.T) {
+	s := alone(t, service.Options{})
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 4000, 4000))); err != nil {
+		t.Fatal(err)
+	}
+	sub := api.Submission{Program: api.Program{Language: "bash", Artifacts: []string{"p.png"}, Files: []api.File{
+		{Name: "main.sh", Content: "true"}, {Name: "p.png", Content: base64.StdEncoding.EncodeToString(file.Bytes()), Encoding: "base64"}}}}
+	a := s.ask(t, "POST", "/v1/runs?wait=30s", sub)
+	r := a.run(t)
+	if r.Result == nil || len(r.Result.Artifacts) != 1 {
+		t.Fatalf("%d %.500s", a.StatusCode, a.body)
+	}
+	get := func(n int) time.Duration {
+		before := busy(t)
+		for range n {
+			a := s.ask(t, "GET", r.Result.Artifacts[0].URL, nil)
+			if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "image/png" || !bytes.Equal(a.body, file.Bytes()) {
+				t.Fatalf("%d %s, %d bytes", a.StatusCode, a.Header.Get("Content-Type"), len(a.body))
+			}
+		}
+		return busy(t) - before
+	}
+	if one, more := get(1), get(20); more > 6*one {
+		t.Errorf("once takes %v, twenty times %v", one, more)
+	}
+}
+
+// busy is the processor time that this process has used.
+func busy(t *testing.T) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// proves part of H-46
+//
+// Submissions that are sent again when their runs have ended take no place of others.
+func TestAttackReplaysOfEndedAsRoot(t *testing.T) {
+	s := alone(t, service.Options{Slots: 1, Backlog: 4, Admission: forwarded()})
+	replay := func(i int) *answer {
+		return s.ask(t, "POST", "/v1/runs?wait=20s", script("true", 64<<20), "X-Forwarded-For", "192.0.2.1", server.IdempotencyHeader, fmt.Sprintf("0123456789abcdef-%d", i))
+	}
+	first := map[int]string{}
+	for i := range 6 {
+		a := replay(i)
+		if first[i] = a.run(t).ID; a.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", a.StatusCode, a.body)
+		}
+	}
+	long := s.ask(t, "POST", "/v1/runs", script("sleep 20", 64<<20), "X-Forwarded-For", "192.0.2.1").run(t)
+	defer s.ask(t, "DELETE", "/v1/runs/"+long.ID, nil, server.OwnerHeader, long.OwnerToken)
+	for i := range 6 {
+		if a := replay(i); a.StatusCode != http.StatusOK || a.run(t).ID != first[i] {
+			t.Errorf("again: %d %s", a.StatusCode, a.body)
+		}
+	}
+	for range 3 {
+		a := s.ask(t, "POST", "/v1/runs", script("true", 64<<20), "X-Forwarded-For", "192.0.2.2")
+		if a.StatusCode != http.StatusAccepted {
+			t.Fatalf("another client: %d %s", a.StatusCode, a.body)
+		}
 	}
 }

@@ -116,11 +116,15 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	if err != nil {
 		return err
 	}
+	body := s.o.Secret.Hash("submission", source, string(note), sub.Webhook)
+	if again, err := s.again(r, id, body); again || err != nil {
+		return err
+	}
 	place, err := s.o.Admission.Admit(r.Context(), r.client, admission.Request{ID: id, SourceHash: source, Bytes: int64(len(program) + len(note))})
 	if err != nil {
 		return err
 	}
-	record, err := s.sameBody(r, id, source, string(note), sub.Webhook) // of what is admitted: the store is for that alone
+	record, err := s.sameBody(r, id, body) // of what is admitted: the store is for that alone
 	if err != nil {
 		place.Refuse(context.WithoutCancel(r.Context()))
 		return err
@@ -154,14 +158,32 @@ func (s *Server) enqueue(r *request, id string, sub *api.Submission) error {
 	return err
 }
 
+// again tells whether a submission was accepted before: then there is nothing to admit,
+// to charge or to put into the queue, whose places are for what is to run.
+func (s *Server) again(r *request, id, body string) (bool, error) {
+	if r.Header.Get(IdempotencyHeader) == "" {
+		return false, nil
+	}
+	before, err := s.bodies.Get(r.Context(), id)
+	if err == nil && string(before.Data) != body {
+		return false, otherBody()
+	}
+	if err == nil {
+		_, err = s.o.Queue.Status(r.Context(), id)
+	}
+	if errors.Is(err, queue.ErrNotFound) { // or it was refused then
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // sameBody refuses a submission whose Idempotency-Key came with another one before,
 // for as long as the run is kept. record is what it has written, 0 for nothing.
-func (s *Server) sameBody(r *request, id string, parts ...string) (record uint64, err error) {
+func (s *Server) sameBody(r *request, id, body string) (record uint64, err error) {
 	if r.Header.Get(IdempotencyHeader) == "" {
 		return 0, nil
 	}
-	hash := s.o.Secret.Hash("submission", parts...)
-	record, err = s.bodies.Create(r.Context(), id, []byte(hash), s.o.Retention)
+	record, err = s.bodies.Create(r.Context(), id, []byte(body), s.o.Retention)
 	if !errors.Is(err, queue.ErrExists) {
 		return record, err
 	}
@@ -169,7 +191,7 @@ func (s *Server) sameBody(r *request, id string, parts ...string) (record uint64
 	switch {
 	case errors.Is(err, queue.ErrNotFound): // it ended at this moment
 		return 0, nil
-	case err == nil && string(before.Data) != hash:
+	case err == nil && string(before.Data) != body:
 		return 0, otherBody()
 	}
 	return 0, err

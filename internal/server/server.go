@@ -104,6 +104,7 @@ type Server struct {
 	metrics   *telemetry.Metrics
 	bodies    *queue.Bucket // hashes of submissions with an Idempotency-Key
 	room      *room
+	proofs    proofs
 	watching  sync.WaitGroup
 	watched   sync.Map // ids of runs
 	streaming streams

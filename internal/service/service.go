@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/api"
@@ -86,6 +89,9 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
+	if err := ownFolder(o.Dir); err != nil { // also where the queue is elsewhere: the secret is in it
+		return nil, err
+	}
 	if s.o.Budget == nil {
 		if s.o.Budget, err = machine(o.Dir, o.Memory); err != nil {
 			return nil, err
@@ -120,6 +126,18 @@ func Open(ctx context.Context, o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	return s, s.serve(secret)
+}
+
+// ownFolder refuses a folder that others may enter or that is not this user's.
+func ownFolder(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode != unix.S_IFDIR|0o700 || int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: %s must be a folder of this user with mode 0700", queue.ErrFolder, dir)
+	}
+	return nil
 }
 
 func (s *Service) openAudit(secret *credential.Secret) (err error) {

@@ -32,7 +32,8 @@ type AuditOptions struct {
 	MaxBytes int64
 	MaxFiles int
 	// PerSecond is how many entries are taken in a second: 1,000. Twice as many may come
-	// at once; what comes beyond that is counted, and the number written.
+	// at once; what comes beyond that is counted, and the number written. Refusals have a
+	// twentieth of that.
 	PerSecond int
 	// FsyncAlways writes each entry through to the disk before Append returns. Else the
 	// disk has everything after a second.
@@ -100,9 +101,35 @@ type Audit struct {
 	lost   int64 // entries that are not written, since the last gap
 	err    error // why nothing is written
 	tried  time.Time
-	tokens float64
-	filled time.Time
+	all    rate
+	noise  rate // of refusals, which anybody can have made
 }
+
+// rate is how many entries may come.
+type rate struct {
+	perSecond float64 // twice as many at once
+	tokens    float64
+	filled    time.Time
+}
+
+func newRate(perSecond int, now time.Time) rate {
+	return rate{float64(perSecond), float64(2 * perSecond), now}
+}
+
+func (r *rate) take(now time.Time) bool {
+	if d := now.Sub(r.filled); d > 0 {
+		r.tokens = min(2*r.perSecond, r.tokens+d.Seconds()*r.perSecond)
+	}
+	if r.filled = now; r.tokens < 1 {
+		return false
+	}
+	r.tokens--
+	return true
+}
+
+// quiet is the part of PerSecond that refusals may have: whoever makes them neither keeps
+// what is done out of the log nor soon pushes it out of the files.
+const quiet = 20
 
 // OpenAudit opens the log, or begins it, and goes on behind its last line. Half a line
 // at the end, of a program that was killed, is cut off. The error is an *api.FieldError,
@@ -112,7 +139,7 @@ func OpenAudit(o AuditOptions) (*Audit, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	a := &Audit{o: o, stop: make(chan struct{}), tokens: float64(2 * o.PerSecond), filled: o.Now()}
+	a := &Audit{o: o, stop: make(chan struct{}), all: newRate(o.PerSecond, o.Now()), noise: newRate(max(1, o.PerSecond/quiet), o.Now())}
 	if err := a.open(); err != nil {
 		a.shut()
 		return nil, err
@@ -177,15 +204,10 @@ func (a *Audit) append(e Entry) error {
 		return ErrAuditClosed
 	}
 	now := a.o.Now()
-	if d := now.Sub(a.filled); d > 0 {
-		a.tokens = min(float64(2*a.o.PerSecond), a.tokens+d.Seconds()*float64(a.o.PerSecond))
-	}
-	a.filled = now
-	if a.tokens < 1 {
+	if (e.Kind == EntryDenied || e.Kind == EntryRefused) && !a.noise.take(now) || !a.all.take(now) {
 		a.lost++
 		return ErrAuditRate
 	}
-	a.tokens--
 	err := a.mend(now)
 	if err == nil {
 		err = a.write(e, now)
