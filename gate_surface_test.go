@@ -55,7 +55,12 @@ var surface = map[string]struct {
 			}
 		}
 	}},
-	"glovebox.Box.Warm":     {proof: func(t *testing.T, s *shut) { s.stopped(t, s.box.Warm(ctx, "toy")) }},
+	"glovebox.Box.Warm":   {proof: func(t *testing.T, s *shut) { s.stopped(t, s.box.Warm(ctx, "toy")) }},
+	"client":              {free: "asks a service, whose own gate judges"},
+	"glovebox.Box.Limits": {free: "reads numbers"},
+	"glovebox.Box.Judge": {proof: func(t *testing.T, s *shut) {
+		s.stopped(t, s.box.Judge(ctx, glovebox.Program{Command: []string{"/bin/echo"}}))
+	}},
 	"glovebox.Judge":        {proof: func(t *testing.T, s *shut) { s.stopped(t, glovebox.Judge(ctx, s.options, s.program)) }},
 	"glovebox.UnownedFiles": {free: "reads the names of files of the host"},
 
