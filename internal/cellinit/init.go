@@ -108,7 +108,7 @@ func (c *cell) first() error {
 		return stage("arm", err)
 	}
 	if !c.off("close_range") {
-		if err := closeFrom(FDStderr + 1); err != nil {
+		if err := closeFrom(FDStderr+1, 0); err != nil {
 			return stage("descriptors", err)
 		}
 	}

@@ -86,10 +86,10 @@ func launcherSetup() error {
 	if os.Getenv(ControlVar) == "close_range" {
 		return nil
 	}
-	if err := unix.CloseRange(FDSelf, fdInit-1, 0); err != nil {
+	if err := closeFrom(FDSelf, fdInit); err != nil {
 		return err
 	}
-	return closeFrom(fdInit + 1)
+	return closeFrom(fdInit+1, 0)
 }
 
 // base builds the root of all cells and leaves the host's, once.

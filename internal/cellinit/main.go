@@ -60,8 +60,34 @@ func usage() {
 	os.Exit(2)
 }
 
-// closeFrom closes every descriptor from first on, whatever the program that
-// started us had open.
-func closeFrom(first int) error {
-	return unix.CloseRange(uint(first), ^uint(0)>>33, 0)
+// fdLow bounds the descriptors that are looked at one by one: those that the runtime
+// opens as the program starts have the lowest numbers.
+const fdLow = 64
+
+// closeFrom closes every descriptor from first to before last (0 for all), whatever the
+// program that started us had open, but for what this program's own runtime waits with:
+// where the host program is its own init, a package of its may have had the runtime
+// open that before main, and without it the runtime ends the process.
+func closeFrom(first, last int) error {
+	for ; first < fdLow && (last == 0 || first < last); first++ {
+		if !runtimes(first) {
+			_ = unix.Close(first) // or there is none
+		}
+	}
+	switch {
+	case last == 0:
+		return unix.CloseRange(uint(first), ^uint(0)>>33, 0)
+	case first < last:
+		return unix.CloseRange(uint(first), uint(last)-1, 0)
+	}
+	return nil
+}
+
+// runtimes tells whether a descriptor is an epoll or an eventfd of the runtime. What was
+// inherited is not closed on exec, or it would not have been.
+func runtimes(fd int) bool {
+	const anonInode = 0x09041934 // ANON_INODE_FS_MAGIC of magic.h
+	var st unix.Statfs_t
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC != 0 && unix.Fstatfs(fd, &st) == nil && st.Type == anonInode
 }
