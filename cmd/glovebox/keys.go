@@ -248,7 +248,7 @@ func (f *keysFlags) print(w io.Writer, k *api.KeyInfo) error {
 	line("made", day(k.Created))
 	line("until", day(k.Expires))
 	if q := k.Runs; q != nil {
-		line("runs this hour", fmt.Sprintf("%d of %d, again from %s", q.Used, q.Limit, q.Reset.UTC().Format(time.RFC3339)))
+		line("runs this hour", fmt.Sprintf("%d of %d, again from %s", q.Used, q.Limit, day(q.Reset)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

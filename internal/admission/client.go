@@ -110,7 +110,7 @@ func bearer(h http.Header) (token string, shown, ok bool) {
 // lookup finds the key that a text is.
 func (a *Admission) lookup(ctx context.Context, text string) (*key, error) {
 	if !credential.Key.Is(text) {
-		return nil, unauthorized("no key of this service, or one that was revoked or is too old")
+		return nil, unauthorized("no key or token of this service, or one that was revoked or is too old")
 	}
 	k, err := a.key(ctx, a.o.Secret.Derive(credential.KeyID, text))
 	if err != nil {
@@ -120,7 +120,7 @@ func (a *Admission) lookup(ctx context.Context, text string) (*key, error) {
 		k = &key{} // it is compared all the same
 	}
 	if !credential.Equal(k.hash, a.o.Secret.Hash(keyPurpose, text)) {
-		return nil, unauthorized("no key of this service, or one that was revoked or is too old")
+		return nil, unauthorized("no key or token of this service, or one that was revoked or is too old")
 	}
 	return k, nil
 }

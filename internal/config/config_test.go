@@ -153,7 +153,7 @@ func TestRefused(t *testing.T) {
 		`--nats: must have no user or password in it`:                           flag("nats", "nats://u:p@example.com"),
 		`--nats: http://example.com: must be nats://`:                           flag("nats", "http://example.com"),
 		`--nats: must be given with what is about an external server`:           flag("nats-creds", "/x"),
-		`--tls-cert: and --tls-key must be given together`:                      flag("tls-cert", "/x"),
+		`--tls-cert: must be given together with --tls-key`:                     flag("tls-cert", "/x"),
 		`--webhook-network: is for hosts of --webhook-host`:                     flag("webhook-network", "10.0.0.0/8"),
 		`--in-flight: 1000: must be at most 72, the slots and the backlog`:      flag("in-flight", "1000"),
 		"glovebox.json: slots: 3.5: must be a whole number":                     text(`{"slots": 3.5}`),

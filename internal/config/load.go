@@ -227,13 +227,13 @@ func (c *Config) check() error {
 	case c.Data == "":
 		return refuse("data", nil, "must be said, since this user has no home")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
-		return refuse("tls_cert", nil, "and %s must be given together", c.place("tls_key"))
+		return refuse("tls_cert", nil, "must be given together with %s", c.place("tls_key"))
 	case c.NATS == "" && (c.NATSCreds != "" || c.NATSUser != "" || c.NATSPassword != "" || c.NATSCA != "" || c.NATSInsecure || c.NATSReplicas != 1):
 		return refuse("nats", nil, "must be given with what is about an external server")
 	case c.NATS != "" && (c.EncryptionKey != "" || c.Fsync == FsyncAlways):
 		return refuse("nats", c.NATS, "an external server has encryption and fsync in its own configuration")
 	case (c.NATSUser == "") != (c.NATSPassword == ""):
-		return refuse("nats_user", nil, "and %s must be given together", c.place("nats_password"))
+		return refuse("nats_user", nil, "must be given together with %s", c.place("nats_password"))
 	case c.NATSUser != "" && c.NATSCreds != "":
 		return refuse("nats_creds", nil, "and %s: give one of them", c.place("nats_user"))
 	case c.OperatorToken != "" && c.OperatorToken == c.AccessToken:

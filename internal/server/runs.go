@@ -87,7 +87,7 @@ func (s *Server) wait(r *request) (time.Duration, error) {
 	}
 	wait, err := time.ParseDuration(values[0])
 	if err != nil || wait < 0 || wait > s.o.MaxWait {
-		return 0, &api.ServiceError{Code: api.CodeBadField, Field: "wait", Message: "wait: must be one duration from 0s to " + s.o.MaxWait.String()}
+		return 0, &api.ServiceError{Code: api.CodeBadField, Field: "wait", Message: "wait: must be one duration such as 5s, from 0s to " + s.o.MaxWait.String()}
 	}
 	return wait, nil
 }
