@@ -65,9 +65,9 @@ var (
 
 // Budget is a ledger. It is safe for concurrent use.
 type Budget struct {
-	total, most Amount // most is total without the reserve
-
 	mu      sync.Mutex
+	total   Amount
+	most    Amount // total without the reserve
 	used    Amount
 	peak    Amount
 	waiting []*waiter
@@ -92,7 +92,32 @@ func New(total, reserve Amount) *Budget {
 }
 
 // Total is what there is in all, the reserve included.
-func (b *Budget) Total() Amount { return b.total }
+func (b *Budget) Total() Amount {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
+}
+
+// Split takes an amount out as a ledger of its own, until it is given back: what needs
+// more than is left then is refused, and does not wait for it. The error is that of
+// [Budget.Try].
+func (b *Budget) Split(part Amount) (own *Budget, giveBack func(), err error) {
+	if err := b.possible(part, false); err != nil {
+		return nil, nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, left, short := part.short(b.most.minus(b.used)); short {
+		return nil, nil, tooShort(r, left)
+	}
+	b.total, b.most = b.total.minus(part), b.most.minus(part)
+	return New(part, Amount{}), sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.total, b.most = b.total.plus(part), b.most.plus(part)
+		b.grant()
+	}), nil
+}
 
 // InUse is what is taken now.
 func (b *Budget) InUse() Amount {
@@ -130,7 +155,7 @@ func (b *Budget) OnPressure(shrink func(wanted Amount)) {
 // may be called more than once. The error wraps [ErrTooMuch] and names the resource,
 // or is the context's cause; nothing was taken then.
 func (b *Budget) Acquire(ctx context.Context, need Amount) (release func(), err error) {
-	if err := b.possible(need, b.most); err != nil {
+	if err := b.possible(need, false); err != nil {
 		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -165,7 +190,7 @@ func (b *Budget) Acquire(ctx context.Context, need Amount) (release func(), err 
 // Try is Acquire that does not wait: the error wraps [ErrShort] too, and names the
 // resource. It does not overtake those who wait.
 func (b *Budget) Try(need Amount) (release func(), err error) {
-	if err := b.possible(need, b.most); err != nil {
+	if err := b.possible(need, false); err != nil {
 		return nil, err
 	}
 	err = b.take(need)
@@ -181,7 +206,7 @@ func (b *Budget) Try(need Amount) (release func(), err error) {
 // Control is Try for what keeps the service in hand: cancelling, collecting, the
 // operator's questions. It has the reserve too, and waits for nobody.
 func (b *Budget) Control(need Amount) (release func(), err error) {
-	if err := b.possible(need, b.total); err != nil {
+	if err := b.possible(need, true); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -193,7 +218,13 @@ func (b *Budget) Control(need Amount) (release func(), err error) {
 	return b.releaser(need), nil
 }
 
-func (b *Budget) possible(need, most Amount) error {
+func (b *Budget) possible(need Amount, reserve bool) error {
+	b.mu.Lock()
+	most := b.most
+	if reserve {
+		most = b.total
+	}
+	b.mu.Unlock()
 	if r, _, negative := (Amount{}).short(need); negative {
 		return fmt.Errorf("%w: %s: a negative need", ErrTooMuch, r.name)
 	}

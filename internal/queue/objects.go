@@ -182,7 +182,9 @@ func (w *writer) copy(ctx context.Context, r io.Reader) error {
 func (w *writer) write(ctx context.Context, body []byte) error {
 	num, err := w.o.q.publish(ctx, outgoing{to: w.on, body: body, cas: true, last: w.last})
 	if err == nil {
-		w.last = num
+		if w.last = num; w.o == w.o.q.runs {
+			w.o.q.spaceLeft.moreObjects(len(body))
+		}
 		return nil
 	}
 	if !errors.Is(err, errConflict) || w.last > 0 {

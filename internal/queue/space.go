@@ -27,6 +27,14 @@ func (s *spaceLeft) more(bytes int) {
 	s.events += int64(bytes)
 }
 
+// moreObjects counts what was written of objects of runs since.
+func (s *spaceLeft) moreObjects(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used += int64(bytes)
+	s.objects += int64(bytes)
+}
+
 // Stored is how many bytes were stored when somebody last looked, and how many may be.
 func (q *Queue) Stored() (used, most int64) {
 	q.spaceLeft.mu.Lock()

@@ -22,11 +22,11 @@ type room struct {
 func newRoom(b *budget.Budget, maxBody int64) (*room, error) {
 	total := b.Total().Memory
 	part := min(max(total/8, 2*bodyCost*maxBody), total/2)
-	give, err := b.Try(budget.Amount{Memory: part})
+	own, give, err := b.Split(budget.Amount{Memory: part})
 	if err != nil {
 		return nil, err
 	}
-	return &room{all: budget.New(budget.Amount{Memory: part}, budget.Amount{}), most: part / 4 * 3, give: give, held: map[string]int64{}}, nil
+	return &room{all: own, most: part / 4 * 3, give: give, held: map[string]int64{}}, nil
 }
 
 // take takes memory for a client, and says whether there was so much.
