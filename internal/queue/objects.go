@@ -110,7 +110,9 @@ func (o *Objects) Put(ctx context.Context, owner, object string, r io.Reader) er
 	if err != nil && w.last > 0 {
 		step, cancel := bounded(ctx)
 		defer cancel()
-		_ = o.s.removeAll(step, on)
+		if o.s.removeAll(step, on) == nil {
+			o.q.spaceLeft.moreObjects(-w.kept)
+		}
 	}
 	return err
 }
@@ -152,6 +154,7 @@ type writer struct {
 	o    *Objects
 	on   name
 	last uint64
+	kept int // bytes that were counted
 	size int64
 	sum  hash.Hash
 }
@@ -183,6 +186,7 @@ func (w *writer) write(ctx context.Context, body []byte) error {
 	num, err := w.o.q.publish(ctx, outgoing{to: w.on, body: body, cas: true, last: w.last})
 	if err == nil {
 		if w.last = num; w.o == w.o.q.runs {
+			w.kept += len(body)
 			w.o.q.spaceLeft.moreObjects(len(body))
 		}
 		return nil
