@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/gate"
 )
 
@@ -37,6 +39,20 @@ var gated = map[string]struct {
 		denies(t, policy, "eval", "'ran' + eval")
 		denies(t, policy, "eval", "--json", "'ran' + eval")
 		denies(t, policy, "eval", "--module", "export default 'ran' + eval")
+	}},
+	"command serve": {proof: func(t *testing.T, policy string) {
+		for _, args := range [][]string{{"--policy", policy}, nil} { // the second is the control
+			s := serve(t, args...)
+			var run api.Run
+			var no api.ErrorBody
+			for _, p := range []api.Program{{Command: []string{"/bin/echo", "ran"}}, {Language: "bash", Source: "echo ran"}} {
+				status, text := s.ask(t, "POST", "/v1/runs?wait=30s", p)
+				_, _ = json.Unmarshal(text, &run), json.Unmarshal(text, &no)
+				if denied := status == 400 && no.Error.Code == api.CodeDeniedByPolicy; denied != (args != nil) || !denied && (run.Result == nil || run.Result.Stdout != "ran\n") {
+					t.Errorf("%v: %+v: %d %s", args, p, status, text)
+				}
+			}
+		}
 	}},
 	"command mcp": {free: "serves the tools below"},
 	"tool run_code": {proof: func(t *testing.T, policy string) {

@@ -60,23 +60,29 @@ func message(data []byte) (m api.ClientFrame, input []byte, err error) {
 	return m, input, err
 }
 
-// admit says whether a message can be taken: standard input only if there is room.
-func (in *input) admit(data []byte) bool {
+// errNoInput says that a run takes no standard input, or none any more.
+var errNoInput = errors.New("executor: there is no standard input")
+
+// admit says whether a message can be taken: standard input only if it is open and
+// there is room.
+func (in *input) admit(data []byte) error {
 	m, bytes, err := message(data)
 	if err != nil || m.Type != SignalStdin && m.Type != SignalClose {
-		return err == nil
+		return err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if m.Type == SignalClose {
+	switch {
+	case m.Type == SignalClose:
 		in.closing = true
-		return true
-	}
-	if !in.open || in.closing || in.ended || in.closed || len(in.data)+in.coming+len(bytes) > maxInput {
-		return false
+		return nil
+	case !in.open || in.closing || in.ended || in.closed:
+		return errNoInput
+	case len(in.data)+in.coming+len(bytes) > maxInput:
+		return queue.ErrBusy
 	}
 	in.coming += len(bytes)
-	return true
+	return nil
 }
 
 // begin puts what came with the program before everything that is sent to it.

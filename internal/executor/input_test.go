@@ -76,7 +76,7 @@ func TestInput(t *testing.T) {
 	}
 	must(t, tell(t, q, id, api.ClientFrame{Type: SignalStdin, Base64: "/wo="}))
 	must(t, tell(t, q, id, api.ClientFrame{Type: SignalClose}))
-	if err := tell(t, q, id, frame("late\n")); !errors.Is(err, queue.ErrBusy) && !errors.Is(err, queue.ErrNotFound) {
+	if err := tell(t, q, id, frame("late\n")); !errors.Is(err, queue.ErrRefused) && !errors.Is(err, queue.ErrNotFound) {
 		t.Error("what comes behind the end of the input was taken:", err)
 	}
 	_, result := history(t, q, id)
@@ -92,10 +92,10 @@ func TestNoInput(t *testing.T) {
 	start(t, q, Options{})
 	id := submit(t, q, "cat", api.Program{Language: "python", Source: "import sys\nprint(sys.stdin.read(), flush=True)\nimport time\ntime.sleep(20)\n", Stdin: []byte("all")}, Note{})
 	printed(t, q, id)
-	if err := tell(t, q, id, frame("more")); !errors.Is(err, queue.ErrBusy) {
+	if err := tell(t, q, id, frame("more")); !errors.Is(err, queue.ErrRefused) {
 		t.Error(err)
 	}
-	if err := q.Signal(t.Context(), id, []byte("{")); !errors.Is(err, queue.ErrBusy) {
+	if err := q.Signal(t.Context(), id, []byte("{")); !errors.Is(err, queue.ErrRefused) {
 		t.Error(err)
 	}
 	must(t, tell(t, q, id, api.ClientFrame{Type: SignalCancel}))

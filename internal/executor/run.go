@@ -47,8 +47,11 @@ func (r *run) run() (*api.Result, error) {
 		return failed("decode", err), nil
 	}
 	r.in = newInput(r.note.Interactive)
-	r.d.Admit(func(data []byte) bool { // what is admitted must find its place
-		return len(r.d.Signals()) < cap(r.d.Signals()) && r.in.admit(data)
+	r.d.Admit(func(data []byte) error { // what is admitted must find its place
+		if len(r.d.Signals()) == cap(r.d.Signals()) {
+			return queue.ErrBusy
+		}
+		return r.in.admit(data)
 	})
 	var p api.Program
 	if err := strictjson.Decode(r.d.Job.Program, &p, strictjson.Options{Audience: api.AudienceClient, MaxBytes: queue.MaxObject}); err != nil {

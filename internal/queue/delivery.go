@@ -23,7 +23,7 @@ type Delivery struct {
 	control name
 	lost    chan struct{}
 	signals chan []byte
-	admit   atomic.Pointer[func([]byte) bool]
+	admit   atomic.Pointer[func([]byte) error]
 	heard   *nats.Subscription // nil before listen
 
 	mu     sync.Mutex

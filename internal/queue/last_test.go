@@ -46,7 +46,7 @@ func TestSignalsJudgedOnce(t *testing.T) {
 	submit(t, q, "c", "r")
 	d := take(t, q)
 	judged := 0
-	d.Admit(func([]byte) bool { judged++; return true })
+	d.Admit(func([]byte) error { judged++; return nil })
 	for range maxSignals {
 		must(t, q.Signal(ctx, "r", nil))
 	}

@@ -54,6 +54,8 @@ var (
 	ErrOver = errors.New("queue: the run is over")
 	// ErrBusy says that an executor has as many signals as it takes.
 	ErrBusy = errors.New("queue: busy")
+	// ErrRefused says that an executor does not take such a signal for this run.
+	ErrRefused = errors.New("queue: refused")
 	// ErrRunning says that a run has not ended, or that an executor has the job.
 	ErrRunning = errors.New("queue: an executor has the job")
 )

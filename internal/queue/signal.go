@@ -15,6 +15,7 @@ var (
 	signalTaken = []byte("+")
 	signalBusy  = []byte("-")
 	signalOver  = []byte("0") // it is no longer held
+	signalNo    = []byte("!") // it is not taken, now or later
 )
 
 // Signal sends a text to the executor that holds a job, wherever it is, and returns
@@ -22,6 +23,7 @@ var (
 // order. Nothing is stored.
 //
 // The error is [ErrNotFound] if nobody holds the job, [ErrBusy] if as many wait as may,
+// [ErrRefused] if the executor takes none such,
 // [ErrTooLarge], [ErrName] or one of NATS, with which it may have come through.
 func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) {
 	defer q.closing(&err)
@@ -44,6 +46,8 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 		return err
 	case string(answer.Data) == string(signalOver):
 		return ErrNotFound
+	case string(answer.Data) == string(signalNo):
+		return ErrRefused
 	case string(answer.Data) != string(signalTaken):
 		return ErrBusy
 	}
@@ -54,9 +58,10 @@ func (q *Queue) Signal(ctx context.Context, id string, data []byte) (err error) 
 // closed.
 func (d *Delivery) Signals() <-chan []byte { return d.signals }
 
-// Admit has f judge every signal before it is taken: one for which it says false is
-// answered with [ErrBusy]. It is called one signal at a time and must not wait.
-func (d *Delivery) Admit(f func([]byte) bool) { d.admit.Store(&f) }
+// Admit has f judge every signal before it is taken: one for which it returns an error
+// is answered with [ErrBusy] if the error is that, and with [ErrRefused] for any other.
+// It is called one signal at a time and must not wait.
+func (d *Delivery) Admit(f func([]byte) error) { d.admit.Store(&f) }
 
 // listen takes the signals for a job, until the delivery is over.
 func (d *Delivery) listen() error {
@@ -80,9 +85,15 @@ func (d *Delivery) listen() error {
 			_ = m.Respond(signalBusy)
 			return
 		}
-		if f := d.admit.Load(); f != nil && !(*f)(m.Data) {
-			_ = m.Respond(signalBusy)
-			return
+		if f := d.admit.Load(); f != nil {
+			if err := (*f)(m.Data); err != nil {
+				answer := signalNo
+				if errors.Is(err, ErrBusy) {
+					answer = signalBusy
+				}
+				_ = m.Respond(answer)
+				return
+			}
 		}
 		d.signals <- m.Data
 		_ = m.Respond(signalTaken)

@@ -23,6 +23,9 @@ func (s *Server) note(r *request, e telemetry.Entry) {
 // of programs, and of whoever was not who he had to be.
 func (s *Server) noted(r *request, err error) error {
 	e := s.explain(r.Request, err)
+	if r.route.submits {
+		s.metrics.Refused(e.Code)
+	}
 	switch {
 	case e.Code == api.CodeUnauthorized || e.Code == api.CodeForbidden:
 		s.note(r, telemetry.Entry{Kind: telemetry.EntryDenied, Code: string(e.Code)})

@@ -91,8 +91,10 @@ func (s *Server) tell(ctx context.Context, run string, m api.ClientFrame) error 
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
 		return s.unheard(ctx, run)
+	case errors.Is(err, queue.ErrRefused):
+		return refusal(api.CodeConflict, "the run is not interactive, or its standard input is closed")
 	case errors.Is(err, queue.ErrBusy):
-		e := refusal(api.CodeBusy, "the program takes no more: it is not interactive, its standard input is closed, or it has not read what was sent")
+		e := refusal(api.CodeBusy, "the program has not read what was sent")
 		e.RetryAfterMS = 500
 		return e
 	}

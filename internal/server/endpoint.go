@@ -94,7 +94,7 @@ func (r *request) judgeQuery() error {
 	if err != nil {
 		return refusal(api.CodeBadRequest, "the query cannot be read")
 	}
-	for name, values := range query {
+	for name, values := range query { // which is not in the answer unless it is known: a token may stand in its place
 		if len(values) != 1 || !slices.ContainsFunc(r.route.doc.params, func(p param) bool { return p.in == "query" && p.name == name }) {
 			return refusal(api.CodeBadRequest, "the query has what this path does not know, or twice what it knows; /openapi.json says what it may have")
 		}
@@ -273,7 +273,6 @@ func (s *Server) explain(r *http.Request, err error) *api.ServiceError {
 		e = *refusal(api.CodeInternal, "Glovebox itself failed; the service's log has the reason")
 	}
 	e.RequestID = id
-	s.metrics.Refused(e.Code)
 	return &e
 }
 

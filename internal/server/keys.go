@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/glovebox-dev/glovebox/api"
@@ -29,10 +30,13 @@ func (s *Server) createKey(w http.ResponseWriter, r *request) error {
 		return draining()
 	}
 	info, err := s.o.Admission.CreateKey(r.Context(), r.client)
+	if told, ok := errors.AsType[*api.ServiceError](err); ok && told.Code == api.CodeQuota {
+		s.metrics.Key(telemetry.KeyRefused)
+	}
 	if err != nil {
 		return err
 	}
-	s.metrics.Key("created")
+	s.metrics.Key(telemetry.KeyIssued)
 	s.note(r, telemetry.Entry{Kind: telemetry.EntryKey, KeyID: info.ID})
 	return s.answer(w, http.StatusCreated, info)
 }
@@ -75,7 +79,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *request, id string) error {
 	if err := s.o.Admission.Revoke(r.Context(), id); err != nil {
 		return err
 	}
-	s.metrics.Key("revoked")
+	s.metrics.Key(telemetry.KeyRevoked)
 	s.note(r, telemetry.Entry{Kind: telemetry.EntryRevoked, KeyID: id})
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/glovebox-dev/glovebox/api"
 	"github.com/glovebox-dev/glovebox/internal/credential"
 	"github.com/glovebox-dev/glovebox/internal/executor"
-	"github.com/glovebox-dev/glovebox/internal/queue"
 	"github.com/glovebox-dev/glovebox/internal/strictjson"
 )
 
@@ -128,7 +126,6 @@ func (c *socket) auth(token string) error {
 // it has not begun or not read what came before, waits, and what is behind it waits in
 // the connection.
 func (c *socket) input(m api.ClientFrame) error {
-	refused := 0
 	for pause := inputSoon; ; pause = min(2*pause, inputLate) {
 		var err error
 		if m.Type == executor.SignalClose {
@@ -140,27 +137,10 @@ func (c *socket) input(m api.ClientFrame) error {
 		if !errors.As(err, &told) || told.RetryAfterMS == 0 {
 			return err
 		}
-		if told.Code == api.CodeBusy {
-			if refused++; c.open() {
-				refused = 0
-			}
-			if refused == 3 { // once, it can be too many messages
-				return refusal(api.CodeConflict, "the program takes no standard input: it is not interactive, or it is closed")
-			}
-		}
 		if c.pause(pause); c.ctx.Err() != nil {
 			return nil
 		}
 	}
-}
-
-// open tells whether the standard input of the run is open: then nothing fits in it.
-func (c *socket) open() bool {
-	data, err := json.Marshal(api.ClientFrame{Type: executor.SignalStdin})
-	if err != nil {
-		return false
-	}
-	return !errors.Is(c.s.o.Queue.Signal(c.ctx, c.r.run, data), queue.ErrBusy)
 }
 
 // bucket bounds how many messages come in a time.

@@ -116,7 +116,7 @@ func New(o Options) *Metrics {
 	}
 	languages, routes := closed("language", append([]string{Command}, o.Languages...)...), closed("route", o.Routes...)
 	m.accepted = m.counters("runs_accepted_total", "Runs that were accepted.", languages)
-	m.refused = m.counters("runs_refused_total", "Requests that were refused, those for runs and all others, by the code of the refusal.", closed("code", codes...))
+	m.refused = m.counters("runs_refused_total", "Submissions that were refused, by the code of the refusal.", closed("code", codes...))
 	m.finished = m.counters("runs_finished_total", "Runs that have ended.", closed("verdict", verdicts...), languages)
 	m.output = m.counters("run_output_bytes_total", "Bytes of output that were kept of runs.", closed("stream", "stdout", "stderr"))
 	m.requests = m.counters("http_requests_total", "HTTP requests that were answered.", routes, closed("class", "1xx", "2xx", "3xx", "4xx", "5xx"))
