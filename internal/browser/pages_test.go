@@ -58,7 +58,7 @@ func TestKeyOnChromium(t *testing.T) {
 	p.sees("#problem", "key or the access token of this installation is needed")
 	p.until(`document.getElementById("access").open`)
 	p.set("#key", "gbk_wrong")
-	p.sees("#problem", "No key of this service")
+	p.sees("#problem", "No key or token of this service")
 	p.set("#key", token)
 	p.ready()
 	p.run()
