@@ -61,6 +61,9 @@ test: warm ## vet, then all tests as root and again as an ordinary user (HALF=ro
 	$(GO) vet ./...
 	$(GO) run ./internal/testenv/suite $(if $(HALF),-half $(HALF)) $(if $(filter user,$(HALF)),,-race -norace "$(NORACE)") $(TESTFLAGS)
 
+browser: page ## click through the service's pages in Chromium (Debian: chromium); screenshots go into .cache/screenshots
+	$(GO) test -tags browser -count=1 -timeout 10m ./internal/browser
+
 matrix: ## other kernels, arm64 and hosts that lack something, in QEMU (MATRIX="-list", "-ci", "-only '*-arm64-*'", "-jobs 1")
 	$(GO) run ./matrix/cmd/matrix -jobs 2 $(MATRIX)
 
@@ -71,6 +74,7 @@ check: $(STATIC) ## formatting, vet, staticcheck, the rules of the house, the im
 	GOOS=darwin $(GO) vet ./api/... ./languages ./internal/seatbelt
 	GOOS=darwin $(GO) build ./client ./preflight ./internal/wire ./internal/strictjson ./internal/termtext
 	GOARCH=arm64 $(GO) vet ./...
+	$(GO) vet -tags browser ./internal/browser
 	$(STATIC) ./...
 	$(GO) run ./internal/house/check
 	$(GO) test -count=1 -run '^TestImport' .
@@ -124,4 +128,4 @@ $(STATIC):
 	GOBIN=$(CURDIR)/.cache $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
 	mv .cache/staticcheck $@
 
-.PHONY: help run demo build page install examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean
+.PHONY: browser help run demo build page install examples warm test matrix check ledger bench libraries soak fuzz mutations fmt install-deps clean

@@ -1,7 +1,9 @@
-// Package browser_test clicks through the service's pages in a real Chromium. Its tests
-// have OnChromium in their names, and are left out where there is none; those with
-// OnBundle need what "make build" bundles of others.
+//go:build browser
+
 package browser_test
+
+// The tests have OnChromium in their names, and are left out where there is none; those
+// with OnBundle need what "make build" bundles of others.
 
 import (
 	"context"
