@@ -203,7 +203,7 @@ func (j *job) command(dir string) (*exec.Cmd, error) {
 
 // environ is the own environment without what belongs to root.
 func (j *job) environ(dir string) []string {
-	drop := []string{"HOME", "TMPDIR", "USER", "LOGNAME", "MAIL", "GOCACHE", "GOMODCACHE", "GOPATH", "GOTMPDIR", "GOENV"}
+	drop := []string{"HOME", "TMPDIR", "USER", "LOGNAME", "MAIL", "GOCACHE", "GOMODCACHE", "GOPATH", "GOROOT", "GOTMPDIR", "GOENV"} // the root of a toolchain in another user's folder is not for this one
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(drop, name) || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "SUDO_")
