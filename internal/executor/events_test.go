@@ -55,6 +55,7 @@ func TestCompiledEvents(t *testing.T) {
 // turn.
 // proves part of H-47 X-16
 func TestTinyPrints(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	const most = 1200
 	q := openQueue(t, queue.Options{RunEvents: most})
 	start(t, q, Options{})

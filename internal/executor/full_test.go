@@ -119,6 +119,7 @@ const fullVar = "GLOVEBOX_TEST_EXECUTOR_FULL"
 // nothing that was accepted, and repeats nothing.
 // proves part of H-47 X-13
 func TestDiskFullAsRoot(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDiskFullAsRoot$", "-test.v")
 	if dir := os.Getenv(fullVar); dir != "" {
 		diskFull(t, dir)

@@ -125,6 +125,7 @@ func submitAll(ctx context.Context, q *queue.Queue) error {
 // hundred good ones around it end too.
 // proves H-50
 func TestPoison(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	for step, c := range map[string]struct {
 		deaths int
 		end    string
