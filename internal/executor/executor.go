@@ -38,7 +38,7 @@ type End struct {
 type Options struct {
 	Queue *queue.Queue
 	Box   *glovebox.Box
-	// Slots is how many jobs run at once; zero means two for each processor.
+	// Slots is how many jobs run at once; with none nothing is taken.
 	Slots int
 	// Reserve, if there is one, keeps room for a run of these limits, or waits until
 	// there is some; what it returns gives the room back.
@@ -77,9 +77,6 @@ func Start(o Options) *Executor {
 
 // Running is how many jobs run at this moment.
 func (e *Executor) Running() int { return int(e.running.Load()) }
-
-// Stop takes no further job.
-func (e *Executor) Stop() { e.stop() }
 
 // Quit takes no further job, gives back what has not begun, and no longer waits for a
 // store that takes no result. What runs goes on, see [Executor.Drain].

@@ -31,7 +31,7 @@ func (r *route) pattern() string { return r.method + " " + r.path }
 // Patterns are the patterns of all routes, and that of a request which has none.
 func Patterns() []string {
 	out := []string{noRoute}
-	for _, r := range routes() {
+	for _, r := range slices.Concat(routes(), pageRoutes()) {
 		out = append(out, r.pattern())
 	}
 	return out
